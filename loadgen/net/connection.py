@@ -1,0 +1,274 @@
+"""One HTTP/1.1 connection: writes a request, feeds what the pump reads to llhttp and to the exchange's sink."""
+
+import errno
+import socket
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import httptools
+import trio
+
+from loadgen.net.exchange import Exchange
+from loadgen.net.stamps import ANCILLARY_BYTES, stamp_of
+from loadgen.wire.ending import COMPLETE, Ending
+
+if TYPE_CHECKING:
+    from loadgen.net.pump import Pump
+
+READ_BYTES = 65536
+MAX_HEAD_BYTES = 64 * 1024
+# A reset this soon after the request was written is the answer to a socket that was dead before.
+_RESET_SOON_NS = 50_000_000
+# tcpi_bytes_acked in <linux/tcp.h>; it counts the SYN as one.
+_BYTES_ACKED = struct.Struct("Q").unpack_from
+_BYTES_ACKED_AT = 120
+
+
+class Connection:
+    """An open socket that the pump reads; carries one exchange at a time."""
+
+    __slots__ = (
+        "_acked_before",
+        "_at_ns",
+        "_complete",
+        "_floor_ns",
+        "_head_bytes",
+        "_headers",
+        "_is_alive",
+        "_on_idle",
+        "_parser",
+        "_pump",
+        "_recvmsg",
+        "_sized",
+        "_status",
+        "_stray",
+        "_unwritten",
+        "exchange",
+        "fd",
+        "sock",
+    )
+
+    def __init__(self, sock: socket.socket, pump: "Pump", on_idle: "Callable[[Connection, bool], None]") -> None:
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.exchange: Exchange | None = None
+        self._recvmsg = sock.recvmsg
+        self._pump = pump
+        self._on_idle = on_idle  # told when it can carry the next exchange, and when it is gone
+        self._parser: Any = httptools.HttpResponseParser(self)  # None once closed
+        self._is_alive = True
+        self._unwritten: list[memoryview] = []
+        self._acked_before = 0
+        self._fresh()
+        pump.add(self)
+
+    def _fresh(self) -> None:
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._status = 0
+        self._head_bytes = 0
+        self._sized = False  # the message says where it ends
+        self._complete = False
+        self._stray = False  # bytes came after its end
+
+    # -- our side ------------------------------------------------------------
+
+    async def carry(self, exchange: Exchange) -> None:
+        """Write the request; returns when it is written, or when the exchange ended before that."""
+        self._fresh()
+        self.exchange = exchange
+        exchange.wire = self
+        self._acked_before = self._bytes_acked() if exchange.reused else 0
+        exchange.sent_ns = self._pump.now()
+        if exchange.first_sent_ns is None:
+            exchange.first_sent_ns = exchange.sent_ns
+        self._unwritten = [memoryview(part) for part in (exchange.head, exchange.body) if part]
+        broken = self._write()
+        exchange.owner.sent(exchange)
+        if broken is not None:
+            self._lost(_cut(broken))
+        elif self._unwritten:
+            await self._write_rest(exchange)
+
+    def _write(self) -> OSError | None:
+        """Write what the socket takes now; return what broke it."""
+        try:
+            sent = self.sock.sendmsg(self._unwritten)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            return error
+        while self._unwritten and sent >= len(self._unwritten[0]):
+            sent -= len(self._unwritten.pop(0))
+        if self._unwritten:
+            self._unwritten[0] = self._unwritten[0][sent:]
+        return None
+
+    async def _write_rest(self, exchange: Exchange) -> None:
+        with trio.CancelScope() as exchange.scope:  # cancelled when the response ends first: an early refusal
+            while self._unwritten and exchange.ending is None:
+                try:
+                    await trio.lowlevel.wait_writable(self.sock)
+                except trio.ClosedResourceError:
+                    break
+                if (broken := self._write()) is not None:
+                    # What the server answered before it closed may still be there to be read.
+                    self._pump.read(self)
+                    self._lost(_cut(broken))
+        exchange.scope = None
+
+    def looks_alive(self) -> bool:
+        """Peek: an idle connection must have nothing to say."""
+        try:
+            self.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def abort(self) -> None:
+        """Close at once, telling nobody."""
+        self.exchange = None
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket; breaks the cycle with the parser, so that nothing waits for a collector."""
+        if self._is_alive:
+            self._is_alive = False
+            self._pump.remove(self)
+            trio.lowlevel.notify_closing(self.sock)
+            self.sock.close()
+            self._parser = None
+            self._unwritten = []
+            self._on_idle(self, False)
+
+    # -- the pump's side -----------------------------------------------------
+
+    def read(self, offset_ns: int, floor_ns: int) -> int:
+        """Read once, without waiting; return how many ns the kernel's stamp was ahead of us, -1 for no stamp."""
+        try:
+            data, ancillary, _, _ = self._recvmsg(READ_BYTES, ANCILLARY_BYTES)
+        except BlockingIOError:
+            return -1
+        except OSError as error:
+            self._lost(_cut(error))
+            return -1
+        exchange = self.exchange
+        if exchange is None:  # an idle connection has nothing to say: closed by the server, or out of step
+            self.close()
+            return -1
+        now = self._pump.now()
+        if not data:
+            self._end_of_file(exchange, now)
+            return -1
+        exchange.reads += 1
+        stamp = stamp_of(ancillary, offset_ns, floor_ns=exchange.sent_ns or 0, now_ns=now)
+        if stamp is None:
+            exchange.kernel_stamps = False
+            self._feed(exchange, data, now, floor_ns)
+            return -1
+        self._feed(exchange, data, stamp, floor_ns)
+        return now - stamp
+
+    def _feed(self, exchange: Exchange, data: bytes, at_ns: int, floor_ns: int) -> None:
+        self._at_ns, self._floor_ns = at_ns, floor_ns
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            raise error.__context__ or error from None  # a fault of ours, not of the bytes
+        except httptools.HttpParserUpgrade:
+            self._end(exchange, Ending("malformed", "upgrade"), at_ns)
+            return
+        except httptools.HttpParserError as error:
+            if not self._complete:
+                self._end(exchange, Ending("malformed", _http_word(error)), at_ns)
+                return
+            self._stray = True
+        sink = exchange.sink
+        if self._complete:
+            self._end(exchange, COMPLETE, at_ns)
+        elif sink.stop:
+            self._end(exchange, Ending("stopped"), at_ns)
+        elif sink.ended and not exchange.lingering:
+            exchange.lingering = True
+            exchange.owner.lingers(exchange)
+        elif not self._status:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._end(exchange, Ending("malformed", "head_too_large"), at_ns)
+
+    def _end_of_file(self, exchange: Exchange, now: int) -> None:
+        if self._status and not self._sized:
+            self._end(exchange, COMPLETE, now)  # a body that ends with its connection
+        else:
+            self._lost(Ending("cut", "closed"))
+
+    def _lost(self, ending: Ending) -> None:
+        """The connection is gone under its exchange."""
+        exchange = self.exchange
+        if exchange is None:
+            self.close()
+            return
+        now = self._pump.now()
+        if exchange.reused and not exchange.reads and exchange.sent_ns is not None:
+            soon = now - exchange.sent_ns < _RESET_SOON_NS
+            exchange.untaken = soon or 0 <= self._bytes_acked() == self._acked_before
+        self._end(exchange, ending, now)
+
+    def _end(self, exchange: Exchange, ending: Ending, at_ns: int) -> None:
+        self.exchange = None
+        keep = ending is COMPLETE and not self._stray and not self._unwritten and not exchange.is_head
+        if keep and self._sized and self._parser.should_keep_alive():
+            self._on_idle(self, True)
+        else:
+            self.close()
+        exchange.conclude(ending, at_ns)
+
+    def _bytes_acked(self) -> int:
+        try:
+            info = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+        except OSError:
+            return -1
+        return int(_BYTES_ACKED(info, _BYTES_ACKED_AT)[0]) if len(info) >= _BYTES_ACKED_AT + 8 else -1
+
+    # -- llhttp's callbacks --------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._stray = self._complete
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200 and status != 101:
+            return
+        exchange = self.exchange
+        if self._complete or exchange is None:
+            return
+        self._status = status
+        self._sized = status in (204, 304) or any(
+            name in (b"content-length", b"transfer-encoding") for name, _ in self._headers
+        )
+        exchange.sink.head(status, self._headers, self._at_ns)
+        self._complete = exchange.is_head
+
+    def on_body(self, data: bytes) -> None:
+        if self.exchange is not None and not self._complete:
+            self.exchange.sink.body(data, self._at_ns, self._floor_ns)
+
+    def on_message_complete(self) -> None:
+        if self._status:
+            self._complete = True
+        else:  # an interim response (100, 103): the real one is still to come
+            self._headers = []
+
+
+def _cut(error: OSError) -> Ending:
+    reset = error.errno in (errno.ECONNRESET, errno.EPIPE)
+    return Ending("cut", "reset" if reset else errno.errorcode.get(error.errno or 0, "error").lower())
+
+
+def _http_word(error: Exception) -> str:
+    return "http_" + "_".join(str(error).lower().split())[:60]

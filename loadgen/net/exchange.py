@@ -1,0 +1,105 @@
+"""One request and what becomes of it on the network: the value that connections, the pump and the driver share."""
+
+from typing import Protocol
+
+import trio
+
+from loadgen.wire.ending import Ending
+
+
+class Sink(Protocol):
+    """Who reads the response. Nothing here may raise: the caller is the loop that reads every socket."""
+
+    ended: bool  # the end marker came: the rest of the message is awaited for a second at most
+    stop: bool  # nothing more is wanted
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]], at_ns: int) -> None: ...
+
+    def body(self, data: bytes, at_ns: int, floor_ns: int) -> None: ...
+
+
+class Owner(Protocol):
+    """Who started the exchange and sets its deadlines."""
+
+    def sent(self, exchange: "Exchange") -> None:
+        """The request's first bytes were written, just now: `exchange.sent_ns`."""
+
+    def lingers(self, exchange: "Exchange") -> None:
+        """The end marker came and the message's end did not, so far."""
+
+
+class Exchange:
+    """A request ready to be written, and the moments that only the sockets know (ns since the run's start)."""
+
+    __slots__ = (
+        "body",
+        "connected_ns",
+        "done",
+        "end_ns",
+        "ending",
+        "first_sent_ns",
+        "head",
+        "is_head",
+        "kernel_stamps",
+        "lingering",
+        "owner",
+        "reads",
+        "resent",
+        "reused",
+        "scope",
+        "sent_ns",
+        "sink",
+        "untaken",
+        "wire",
+    )
+
+    def __init__(self, head: bytes, body: bytes, sink: Sink, owner: Owner, *, is_head: bool = False) -> None:
+        self.head = head
+        self.body = body
+        self.sink = sink
+        self.owner = owner
+        self.is_head = is_head  # a HEAD request: its response has no body, whatever its headers say
+        self.done = trio.Event()
+        self.ending: Ending | None = None
+        self.connected_ns: int | None = None
+        self.sent_ns: int | None = None
+        self.first_sent_ns: int | None = None
+        self.end_ns: int | None = None
+        self.reused = False
+        self.resent = False
+        self.untaken = False  # its connection died before the server took the request
+        self.lingering = False
+        self.reads = 0
+        self.kernel_stamps = True  # every read so far had one
+        self.scope: trio.CancelScope | None = None  # while connecting or writing
+        self.wire: Wire | None = None  # what carries it now
+
+    def again(self) -> None:
+        """Make it ready for its second sending: no byte of an answer came to the first."""
+        self.done = trio.Event()
+        self.ending = self.end_ns = self.connected_ns = self.sent_ns = None
+        self.kernel_stamps, self.untaken, self.lingering, self.resent = True, False, False, True
+
+    def abandon(self, ending: Ending, at_ns: int) -> None:
+        """End it from our side, wherever it is; the first end stands."""
+        if self.wire is not None:
+            self.wire.abort()
+        self.conclude(ending, at_ns)
+
+    def conclude(self, ending: Ending, at_ns: int) -> None:
+        """Set its end, once, and wake who waits for it."""
+        if self.ending is not None:
+            return
+        self.ending = ending
+        self.end_ns = at_ns
+        self.wire = None
+        if self.scope is not None:
+            self.scope.cancel()
+        self.done.set()
+
+
+class Wire(Protocol):
+    """What carries an exchange, as far as its owner may touch it."""
+
+    def abort(self) -> None:
+        """Close at once, telling nobody."""

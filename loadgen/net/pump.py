@@ -1,0 +1,69 @@
+"""The one task that reads every socket: no task of trio's wakes for a frame."""
+
+import select
+import time
+
+import trio
+
+from loadgen.net.connection import Connection
+from loadgen.net.stamps import keeper, wall_offset_ns
+
+# Ready sockets handled before other tasks get their turn, so that the pacer never starves.
+BATCH = 64
+# Lags are handed on this many at a time.
+_LAGS = 512
+
+
+class Pump:
+    """Reads all connections from a private epoll set, with kernel stamps mapped to ns since `epoch_ns`.
+
+    `on_lags` gets the read lags: how many ns each read came after its last byte had arrived.
+    """
+
+    def __init__(self, *, epoch_ns: int) -> None:
+        self._epoch_ns = epoch_ns
+        self._epoll = select.epoll()
+        self._connections: dict[int, Connection] = {}
+        self._keeper = keeper()
+        self._offset_ns = 0
+        self._floor_ns = 0
+        self.lags_ns: list[int] = []  # of recent reads; who watches takes them
+
+    def now(self) -> int:
+        """Return ns since the run's start."""
+        return time.monotonic_ns() - self._epoch_ns
+
+    def add(self, connection: Connection) -> None:
+        self._connections[connection.fd] = connection
+        self._epoll.register(connection.fd, select.EPOLLIN)
+
+    def remove(self, connection: Connection) -> None:
+        if self._connections.pop(connection.fd, None) is not None:
+            self._epoll.unregister(connection.fd)
+
+    def read(self, connection: Connection) -> None:
+        """Read one connection now, out of turn."""
+        connection.read(wall_offset_ns() - self._epoch_ns, self._floor_ns)
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        epoll, connections, lags = self._epoll, self._connections, self.lags_ns
+        while True:
+            await trio.lowlevel.wait_readable(epoll.fileno())
+            polled_ns = self.now()
+            ready = epoll.poll(0, BATCH)
+            offset_ns = wall_offset_ns() - self._epoch_ns
+            floor_ns = self._floor_ns
+            for fd, _ in ready:
+                connection = connections.get(fd)
+                if connection is not None and (lag := connection.read(offset_ns, floor_ns)) >= 0:
+                    lags.append(lag)
+            if len(ready) < BATCH:  # it saw all there was: what comes next arrived after it
+                self._floor_ns = polled_ns
+
+    def close(self) -> None:
+        """Close every connection left, then the set itself."""
+        for connection in list(self._connections.values()):
+            connection.abort()
+        self._epoll.close()
+        self._keeper.close()

@@ -1,0 +1,240 @@
+"""What one response said and when: fed by the sockets as bytes arrive, read once at the end."""
+
+from array import array
+
+from loadgen.wire.events import FRAME_KINDS, End, Failure, Finish, Malformed, Output, Role, Usage
+from loadgen.wire.formats import Decode
+from loadgen.wire.framing import FRAMINGS, Frame, Framer, content_type
+from loadgen.wire.jsontext import parse, word
+from loadgen.wire.recognise import recognise
+
+KIND = {name: code for code, name in enumerate(FRAME_KINDS)}
+OUTPUT_KINDS = ("text", "reasoning", "tool", "refusal")
+_DONE, _ERROR, _OTHER = KIND["done"], KIND["error"], KIND["other"]
+_KEPT_BODY_BYTES = 1024 * 1024  # of an answer that is no stream: enough for any error object
+
+
+class Reading:
+    """One response, read as it arrives. Moments are ns since the run's start, None until they happen.
+
+    `ended` is true from the end marker or an error frame on: what follows is read only to free the connection.
+    `stop` is true after a broken frame: nothing more can be trusted.
+    """
+
+    __slots__ = (
+        "_body",
+        "_decode",
+        "_framer",
+        "answered",
+        "choices",
+        "content_type",
+        "encoded",
+        "ended",
+        "failure",
+        "finishes",
+        "first_frame_ns",
+        "first_output_ns",
+        "first_text_ns",
+        "format",
+        "frame_at_ns",
+        "frame_bytes",
+        "frame_kinds",
+        "headers_ns",
+        "last_output_ns",
+        "malformed",
+        "output_chars",
+        "output_frames",
+        "response_bytes",
+        "retry_after",
+        "status",
+        "stop",
+        "terminal_ns",
+        "uncertainty_ns",
+        "usage",
+    )
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.content_type = ""
+        self.encoded = False
+        self.retry_after: str | None = None
+        self.headers_ns: int | None = None
+        self.first_frame_ns: int | None = None
+        self.first_output_ns: int | None = None
+        self.first_text_ns: int | None = None
+        self.last_output_ns: int | None = None
+        self.terminal_ns: int | None = None
+        self.format: str | None = None
+        self.failure: str | None = None
+        self.malformed: str | None = None
+        self.ended = False
+        self.stop = False
+        self.usage: Usage | None = None
+        self.choices: set[int] = set()
+        self.answered: set[int] = set()
+        self.finishes: dict[int, str] = {}
+        self.output_frames = 0
+        self.output_chars = 0
+        self.response_bytes = 0
+        self.uncertainty_ns = 0
+        self.frame_at_ns = array("q")
+        self.frame_bytes = array("I")
+        self.frame_kinds = bytearray()
+        self._framer: Framer | None = None
+        self._decode: Decode | None = None
+        self._body: list[bytes] = []
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer came in a framing of streams, under a 2xx status."""
+        return self._framer is not None
+
+    @property
+    def tokens_reported(self) -> bool:
+        """Whether a usage report counts output; zero beside output is no report."""
+        return self.usage is not None and (self.usage.output_tokens or 0) >= (self.output_frames > 0)
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]], at_ns: int) -> None:
+        """Take the status and headers (lower-case names) of the final response."""
+        self.status = status
+        self.headers_ns = at_ns
+        for name, value in headers:
+            if name == b"content-type":
+                self.content_type = content_type(value.decode("latin-1"))
+            elif name == b"content-encoding":
+                self.encoded = value.strip().lower() not in (b"", b"identity")
+            elif name == b"retry-after":
+                self.retry_after = value.decode("latin-1").strip()
+        if 200 <= status < 300 and not self.encoded and self.content_type in FRAMINGS:
+            self._framer = FRAMINGS[self.content_type]()
+
+    def body(self, data: bytes, at_ns: int, floor_ns: int) -> None:
+        """Take body bytes that arrived by `at_ns` and after `floor_ns`; never raises."""
+        if self._framer is None:
+            self.response_bytes += len(data)
+            if self.response_bytes <= _KEPT_BODY_BYTES:
+                self._body.append(data)
+            return
+        self.response_bytes += len(data)
+        if self.ended or self.stop:
+            return
+        try:
+            frames = self._framer.feed(data)
+        except Malformed as error:
+            self._break(str(error))
+            return
+        if len(frames) == 1:
+            self._frame(frames[0], at_ns)
+        else:
+            outputs = self.output_frames
+            for frame in frames:
+                if self.ended or self.stop:
+                    break
+                self._frame(frame, at_ns)
+            if self.output_frames - outputs > 1:  # they share a stamp that is true of the last one only
+                self.uncertainty_ns = max(self.uncertainty_ns, at_ns - floor_ns)
+
+    def close(self, at_ns: int, *, clean: bool, accept_missing_end_marker: bool = False) -> None:
+        """Take the end of the message; a clean one can complete a last frame."""
+        if self._framer is not None and clean and not (self.ended or self.stop):
+            for frame in self._framer.finish():
+                self._frame(frame, at_ns)
+            if accept_missing_end_marker and self.finishes and not self.ended and not self.stop:
+                self.terminal_ns, self.ended = at_ns, True
+        if self._framer is not None and self.format is None and self.frame_kinds:
+            self.format = "other"
+
+    def error_word(self) -> str | None:
+        """Return the type or code of the error object in a body that is no stream, None where there is none."""
+        try:
+            value = parse(b"".join(self._body))
+        except Malformed:
+            return None
+        if isinstance(value, list) and value:
+            value = value[0]
+        if not isinstance(value, dict):
+            return None
+        error = value.get("error")
+        if isinstance(error, dict):
+            return word(error.get("type") or error.get("code") or error.get("status"), otherwise="error")
+        if error or value.get("object") == "error" or value.get("detail"):
+            return word(value.get("type") or value.get("code"), otherwise="error")
+        return None
+
+    def _frame(self, frame: Frame, at_ns: int) -> None:
+        decode = self._decode
+        if decode is None:
+            decode = self._recognise(frame)
+            if decode is None:
+                self._note(frame, at_ns, _OTHER)
+                return
+        try:
+            events = decode(frame)
+        except Malformed as error:
+            self._break(str(error))
+            return
+        kind = _OTHER
+        output = False
+        for event in events:
+            if isinstance(event, Output):
+                output = True
+                self.output_chars += len(event.text)
+                kind = min(kind, KIND[event.kind])
+                if event.kind == "text":
+                    if self.first_text_ns is None:
+                        self.first_text_ns = at_ns
+                    self.answered.add(event.choice)
+                elif event.kind == "tool":
+                    self.answered.add(event.choice)
+                self.choices.add(event.choice)
+            else:
+                kind = min(kind, self._take(event, at_ns))
+        if output:
+            self.output_frames += 1
+            self.last_output_ns = at_ns
+            if self.first_output_ns is None:
+                self.first_output_ns = at_ns
+        self._note(frame, at_ns, kind)
+
+    def _take(self, event: object, at_ns: int) -> int:
+        """Take what is said once a stream or so; return the frame kind it makes."""
+        match event:
+            case Role(choice):
+                self.choices.add(choice)
+                return KIND["role"]
+            case Finish(reason, choice):
+                self.choices.add(choice)
+                self.finishes[choice] = reason
+                return KIND["finish"]
+            case Usage():
+                # The last report wins, but some servers put zeros on every frame but the one that counts.
+                if self.usage is None or event.output_tokens or not self.usage.output_tokens:
+                    self.usage = event
+                return KIND["usage"]
+            case End():
+                self.terminal_ns, self.ended = at_ns, True
+                return _DONE
+            case Failure(detail):
+                if self.failure is None:
+                    self.failure = detail
+                self.ended = True
+                return _ERROR
+        return _OTHER
+
+    def _note(self, frame: Frame, at_ns: int, kind: int) -> None:
+        if self.first_frame_ns is None:
+            self.first_frame_ns = at_ns
+        self.frame_at_ns.append(at_ns)
+        self.frame_bytes.append(len(frame.data))
+        self.frame_kinds.append(kind)
+
+    def _recognise(self, frame: Frame) -> Decode | None:
+        dialect = recognise(frame)
+        if dialect is None:
+            return None
+        self.format = dialect.name
+        self._decode = dialect.decoder()
+        return self._decode
+
+    def _break(self, detail: str) -> None:
+        self.malformed, self.stop = detail, True
