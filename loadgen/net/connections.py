@@ -37,7 +37,7 @@ class Connections:
         self._pump = pump
         self._connect_timeout_s = connect_timeout_s
         self._idle: dict[Connection, None] = {}  # in the order they came back
-        self.opened = 0
+        self.open = 0  # connections now, busy and idle
 
     def now(self) -> int:
         """Return ns since the run's start."""
@@ -77,6 +77,7 @@ class Connections:
             self._idle[connection] = None
         else:
             self._idle.pop(connection, None)
+            self.open -= 1
 
     async def _open(self, exchange: Exchange) -> Connection | None:
         """Return a new connection, or None with the exchange's end set."""
@@ -87,7 +88,7 @@ class Connections:
             ask_for_stamps(sock)
             failure = await self._connect(sock, exchange)
             if failure is None:
-                self.opened += 1
+                self.open += 1
                 return Connection(sock, self._pump, self._returned)
         except OSError as error:
             failure = _ending_of(error.errno)

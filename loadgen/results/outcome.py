@@ -26,9 +26,7 @@ Outcome: TypeAlias = Literal[
 NATURAL = frozenset(
     "stop eos eos_token stop_sequence end_turn STOP end complete tool_calls function_call tool_use".split()
 )
-CAP = frozenset(
-    "length max_tokens model_length MAX_TOKENS max_output_tokens model_context_window_exceeded".split()
-)
+CAP = frozenset("length max_tokens model_length MAX_TOKENS max_output_tokens model_context_window_exceeded".split())
 REJECT_STATUS = frozenset({429, 503})
 
 
@@ -51,9 +49,7 @@ class Verdict:
     finished: bool | None = False
 
 
-def decide(
-    reading: Reading, ending: Ending, *, rules: Rules, asked_for_stream: bool, fixed_length: bool
-) -> Verdict:
+def decide(reading: Reading, ending: Ending, *, rules: Rules, asked_for_stream: bool, fixed_length: bool) -> Verdict:
     """Decide what became of a request whose response is `reading` and whose exchange ended as `ending`."""
     status = reading.status
     if ending.how == "connect":

@@ -1,0 +1,1 @@
+"""During the run: the nursery driver, its pacer, its deadlines, and the watch over ourselves."""

@@ -1,0 +1,77 @@
+"""The watch over ourselves: a generator that cannot keep up must be the first to say so."""
+
+import os
+import resource
+
+from loadgen.drive.driver import Driver
+from loadgen.drive.pacer import Pacer
+from loadgen.net.connections import Connections
+from loadgen.net.pump import Pump
+from loadgen.plan.schedule import SECOND_NS
+from loadgen.results.histogram import Histogram
+from loadgen.results.journal import Journal
+from loadgen.results.record import Lags, Sample
+
+TICK_NS = 10_000_000
+FLUSH_NS = 250_000_000
+LAGS_NS = 10 * SECOND_NS
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Watch:
+    """Ticks every 10 ms; keeps loop lag and read lag, samples the process each second, flushes the journal."""
+
+    def __init__(self, driver: Driver, pump: Pump, connections: Connections, *, pacer: Pacer, journal: Journal) -> None:
+        self._driver = driver
+        self._pump = pump
+        self._connections = connections
+        self._pacer = pacer
+        self._journal = journal
+        self._loop_lag = Histogram()
+        self._read_lag = Histogram()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        flush_ns = sample_ns = lags_ns = self._pacer.now()
+        while True:
+            due_ns = self._pacer.now() + TICK_NS
+            await self._pacer.wait_until(due_ns)
+            now = self._pacer.now()
+            self._loop_lag.record(now - due_ns)
+            if len(self._pump.lags_ns) > 256:
+                self._fold_read_lags()
+            if now >= flush_ns:
+                flush_ns = now + FLUSH_NS
+                self._journal.flush()
+            if now >= sample_ns:
+                sample_ns = now + SECOND_NS
+                self.sample()
+            if now >= lags_ns:
+                lags_ns = now + LAGS_NS
+                self.keep_lags()
+
+    def sample(self) -> None:
+        """Journal what the process uses now."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        with open("/proc/self/statm", "rb") as statm:
+            resident = int(statm.read().split()[1]) * _PAGE_BYTES
+        self._journal.append(
+            Sample(
+                at_ns=self._pacer.now(),
+                cpu_ns=round((used.ru_utime + used.ru_stime) * SECOND_NS),
+                resident_bytes=resident,
+                connections=self._connections.open,
+                in_flight=self._driver.in_flight,
+            )
+        )
+
+    def keep_lags(self) -> None:
+        """Journal the lags so far."""
+        self._fold_read_lags()
+        self._journal.append(
+            Lags(at_ns=self._pacer.now(), read_lag=self._read_lag.blob(), loop_lag=self._loop_lag.blob())
+        )
+
+    def _fold_read_lags(self) -> None:
+        self._read_lag.record_many(self._pump.lags_ns)
+        self._pump.lags_ns.clear()

@@ -1,0 +1,1 @@
+"""Before the run: what is sent, and when."""

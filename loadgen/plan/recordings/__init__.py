@@ -1,0 +1,1 @@
+"""Recorded requests: our file of them, and what builds them from prompts."""

@@ -1,0 +1,102 @@
+"""Requests as bytes, rendered once per recorded request; only the request id differs per send."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from loadgen import __version__
+from loadgen.plan.recordings.ours import RecordedRequest
+
+# Ours to set, whatever a recording says: they belong to a connection, not to a request.
+_OURS = frozenset(
+    "host connection keep-alive proxy-connection te trailer transfer-encoding upgrade content-length expect "
+    "x-request-id".split()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedRequest:
+    """A recorded request ready to be written: `head` lacks only the request id's line and the blank one."""
+
+    head: bytes
+    body: bytes
+    id: str
+    method: str
+    path: str
+    klass: str | None
+    session: str | None
+    model: str | None
+    asked_for_stream: bool
+    fixed_length: bool
+
+    def head_for(self, request_id: str | None) -> bytes:
+        """Return the whole head of one send."""
+        return self.head + (b"\r\n" if request_id is None else b"x-request-id: %b\r\n\r\n" % request_id.encode())
+
+
+def render(
+    request: RecordedRequest,
+    *,
+    place: int,
+    authority: str,
+    path: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    api_key: str | None = None,
+) -> RenderedRequest:
+    """Return the bytes of a request to `authority` (the Host header).
+
+    `path` replaces the recorded one; `headers` win over recorded ones; `api_key` is sent as a bearer token unless
+    either brings its own authorization. `place` in the recording is the id of a request that has none.
+    """
+    body = request.payload
+    asked = _asked(body)
+    fields = {
+        "user-agent": f"loadgen/{__version__}",
+        "accept": "text/event-stream" if asked.get("stream") is True else "*/*",
+        # A compressed stream arrives in the compressor's rhythm, not the model's.
+        "accept-encoding": "identity",
+    }
+    if body:
+        fields["content-type"] = "application/json"
+    if api_key:
+        fields["authorization"] = f"Bearer {api_key}"
+    for given in (request.headers or {}, headers or {}):
+        fields |= {name.lower(): value for name, value in given.items() if name.lower() not in _OURS}
+    method = request.verb
+    lines = [f"{method} {path or request.path} HTTP/1.1", f"host: {authority}"]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
+    if body or method in ("POST", "PUT", "PATCH"):
+        lines.append(f"content-length: {len(body)}")
+    return RenderedRequest(
+        head=("\r\n".join(lines) + "\r\n").encode("latin-1", "replace"),
+        body=body,
+        id=request.id or str(place),
+        method=method,
+        path=path or request.path,
+        klass=request.klass,
+        session=request.session,
+        model=request.model or _model(asked),
+        asked_for_stream=asked.get("stream") is True,
+        fixed_length=request.fixed_length or _fixes_length(asked),
+    )
+
+
+def _asked(body: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _model(asked: dict[str, Any]) -> str | None:
+    model = asked.get("model")
+    return model if isinstance(model, str) else None
+
+
+def _fixes_length(asked: dict[str, Any]) -> bool:
+    least = asked.get("min_tokens")
+    most = asked.get("max_tokens", asked.get("max_completion_tokens"))
+    return asked.get("ignore_eos") is True or (least is not None and least == most)

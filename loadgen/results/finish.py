@@ -1,0 +1,178 @@
+"""From a journal to the run's files; the same for a run that ended and for one that crashed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from loadgen import __version__
+from loadgen.errors import UsageError
+from loadgen.results.histogram import Histogram, HistogramLog
+from loadgen.results.journal import read_journal
+from loadgen.results.metrics import METRICS
+from loadgen.results.record import Closed, Lags, Row, Sample, Sent
+from loadgen.results.rundir import Plan, RunDir
+from loadgen.results.tables import frames_table, requests_table
+
+# Rows turned to columns at a time: what a chunk needs is bounded, however long the run was.
+_CHUNK = 20_000
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What the journal held, beyond the tables."""
+
+    crashed: bool
+    stopped_by: str | None
+    lost_rows: int  # requests that were sent and whose end the crash took
+    lags: Lags | None
+    samples: list[Sample]
+    end_ns: int
+
+
+def finish(rundir: RunDir) -> Finished:
+    """Write schedule, requests, frames and histograms of a run from its journal; raises UsageError without one."""
+    if not rundir.plan.is_file() or not rundir.journal.is_file():
+        raise UsageError(f"{rundir.path}: there is no journal to finish", hint="`loadgen summary` shows a finished run")
+    plan = rundir.read_plan()
+    manifest = rundir.read_manifest()
+    run, request_ids = str(manifest["run"]), bool(manifest["config"].get("request_id", True))
+    rows: list[Row] = []
+    tables: list[pl.DataFrame] = []
+    frames: list[pl.DataFrame] = []
+    seen: set[int] = set()
+    sent: dict[int, Sent] = {}
+    samples: list[Sample] = []
+    lags: Lags | None = None
+    closed: Closed | None = None
+
+    def flush() -> None:
+        tables.append(requests_table(rows, plan.requests, run=run, request_ids=request_ids))
+        frames.append(frames_table(rows))
+        rows.clear()
+
+    for record in read_journal(rundir.journal):
+        match record:
+            case Row():
+                rows.append(record)
+                seen.add(record.seq)
+                sent.pop(record.seq, None)
+                if len(rows) >= _CHUNK:
+                    flush()
+            case Sent():
+                sent[record.seq] = record
+            case Sample():
+                samples.append(record)
+            case Lags():
+                lags = record
+            case Closed():
+                closed = record
+    rows += _missing(plan, seen, sent, crashed=closed is None)
+    flush()
+    requests = pl.concat(tables).sort("seq", "attempt")
+    requests.write_parquet(rundir.requests)
+    all_frames = pl.concat(frames).sort("seq", "attempt")
+    all_frames.write_parquet(rundir.frames)
+    _schedule_table(plan, requests).write_parquet(rundir.schedule)
+    started_s = manifest["clock"]["started_unix_ns"] / 1e9
+    _write_histograms(rundir.histograms, requests, all_frames, started_s=started_s)
+    return Finished(
+        crashed=closed is None,
+        stopped_by=closed.stopped_by if closed else None,
+        lost_rows=len(sent),
+        lags=lags,
+        samples=samples,
+        end_ns=closed.at_ns if closed else max((sample.at_ns for sample in samples), default=0),
+    )
+
+
+def _missing(plan: Plan, seen: set[int], sent: dict[int, Sent], *, crashed: bool) -> list[Row]:
+    """Return a row for each scheduled request that the journal has none for."""
+    due, places = plan.due(), plan.place()
+    scheduled = sent.keys() if plan.is_closed else range(len(due))
+    detail = "crash" if crashed else "stopped"
+    rows = []
+    for seq in scheduled:
+        if seq in seen:
+            continue
+        mark = sent.get(seq)
+        due_ns = None if plan.is_closed else due[seq]
+        rows.append(
+            Row(
+                seq=seq,
+                place=mark.place if mark else places[seq],
+                is_warmup=(mark.sent_ns if mark and due_ns is None else due_ns or 0) < plan.warmup_ns,
+                outcome="unsent" if mark is None else "unfinished",
+                detail=detail,
+                finished=False,
+                due_ns=due_ns,
+                sent_ns=mark.sent_ns if mark else None,
+                first_sent_ns=mark.sent_ns if mark else None,
+            )
+        )
+    return rows
+
+
+def _schedule_table(plan: Plan, requests: pl.DataFrame) -> pl.DataFrame:
+    """What was intended; of a closed loop, which has no times, the order that was taken."""
+    return requests.filter(pl.col("attempt") == 1).select("seq", "due_ns", "id", "class", "phase", "path")
+
+
+def _write_histograms(path: Path, requests: pl.DataFrame, frames: pl.DataFrame, *, started_s: float) -> None:
+    """Write every metric, per class and over all, a line per second in which requests ended."""
+    measured = requests.filter(pl.col("phase") == "measure")
+    times = [m for m in METRICS.values() if m.unit == "ms"]
+    long = (
+        measured.select("class", "end_ns", *(metric.column for metric in times))
+        .unpivot(index=["class", "end_ns"], variable_name="tag", value_name="ms")
+        .drop_nulls("ms")
+        .select(
+            "class",
+            "end_ns",
+            pl.col("tag").str.strip_suffix("_ms"),
+            (pl.col("ms") * 1e6).round().cast(pl.Int64).alias("ns"),
+        )
+    )
+    gaps = measured.select("seq", "attempt", "class", "end_ns").join(
+        frame_gaps(measured, frames), on=["seq", "attempt"]
+    )
+    long = pl.concat(
+        [long, gaps.select("class", "end_ns", pl.lit("frame_gap").alias("tag"), pl.col("gap_ns").alias("ns"))]
+    )
+    in_class = long.filter(pl.col("class").is_not_null()).with_columns(pl.format("{}[{}]", "tag", "class").alias("tag"))
+    counted = (
+        pl.concat([long, in_class])
+        .with_columns((pl.col("end_ns").fill_null(0).clip(0) // SECOND_NS).alias("second"), _rounded(pl.col("ns")))
+        .group_by("second", "tag", "ns")
+        .len()
+        .sort("second", "tag", "ns")
+    )
+    with path.open("w", encoding="ascii", errors="replace", newline="\n") as file:
+        log = HistogramLog(file, started_s=started_s, comment=f"loadgen {__version__}, durations in ns, maxima in ms")
+        for (second, tag), group in counted.group_by("second", "tag", maintain_order=True):
+            histogram = Histogram()
+            for ns, times_seen in group.select("ns", "len").iter_rows():
+                histogram.record(ns, times_seen)
+            log.write(str(tag), float(str(second)), 1.0, histogram)
+
+
+def _rounded(ns: pl.Expr) -> pl.Expr:
+    """Round to whole microseconds from a millisecond on: finer than the histogram's three digits, and far fewer."""
+    return pl.when(ns >= 1_000_000).then((ns + 500) // 1_000 * 1_000).otherwise(ns).alias("ns")
+
+
+def frame_gaps(requests: pl.DataFrame, frames: pl.DataFrame) -> pl.DataFrame:
+    """Return the gaps between successive output frames of finished streams: `seq, attempt, gap_ns`, pooled.
+
+    Delivery cadence, not time between tokens (METRICS section 2).
+    """
+    finished = requests.filter(pl.col("finished").fill_null(value=False)).select("seq", "attempt")
+    return (
+        frames.join(finished, on=["seq", "attempt"], how="semi")
+        .select("seq", "attempt", "at_ns", "kind")
+        .explode("at_ns", "kind")
+        .filter(pl.col("kind").cast(pl.String).is_in(["text", "reasoning", "tool", "refusal"]))
+        .select("seq", "attempt", pl.col("at_ns").diff().over("seq", "attempt").alias("gap_ns"))
+        .drop_nulls("gap_ns")
+    )

@@ -1,0 +1,59 @@
+"""The metrics of one request: names, formulas and populations of METRICS section 2, as expressions over its moments."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+FINISHED = pl.col("finished").fill_null(value=False)
+COMPLETED = pl.col("outcome") == "completed"
+_OPEN = pl.col("due_ns").is_not_null()
+_NEW = pl.col("connection_reused").not_()
+
+
+def _ms(start: str, end: str, where: pl.Expr | None = None) -> pl.Expr:
+    span = (pl.col(end) - pl.col(start)) / 1e6
+    return span if where is None else pl.when(where).then(span)
+
+
+_WAIT_MS = _ms("fired_ns", "admitted_ns")
+_CONNECT_MS = _ms("admitted_ns", "connected_ns", _NEW & pl.col("resent").not_())
+# A resend is a dead connection's doing, so the generator's own lateness ends with the first writing.
+_GENERATOR_LATENESS_MS = _ms("due_ns", "first_sent_ns") - _WAIT_MS - _CONNECT_MS.fill_null(0.0)
+_ITL_MS = pl.when(FINISHED & (pl.col("output_tokens") >= 2)).then(
+    (pl.col("last_output_ns") - pl.col("first_output_ns")) / 1e6 / (pl.col("output_tokens") - 1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric: the column it fills, null where it does not exist, and what its numbers are."""
+
+    name: str
+    expression: pl.Expr
+    unit: str = "ms"
+    llm: bool = True  # what a stream shows; else how it was sent
+    high_is_good: bool = False
+
+    @property
+    def column(self) -> str:
+        return self.name if self.unit != "ms" else f"{self.name}_ms"
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("ttft", _ms("sent_ns", "first_output_ns")),
+        Metric("first_text", _ms("sent_ns", "first_text_ns")),
+        Metric("e2e", _ms("sent_ns", "last_output_ns", FINISHED)),
+        Metric("completion", _ms("sent_ns", "terminal_ns", COMPLETED)),
+        Metric("itl", _ITL_MS),
+        Metric("user_tokens_per_sec", pl.when(_ITL_MS > 0).then(1000.0 / _ITL_MS), unit="tokens/s", high_is_good=True),
+        Metric("ttft_from_due", _ms("due_ns", "first_output_ns", _OPEN)),
+        Metric("first_text_from_due", _ms("due_ns", "first_text_ns", _OPEN)),
+        Metric("e2e_from_due", _ms("due_ns", "last_output_ns", _OPEN & FINISHED)),
+        Metric("completion_from_due", _ms("due_ns", "terminal_ns", _OPEN & COMPLETED)),
+        Metric("lateness", _ms("due_ns", "sent_ns", _OPEN), llm=False),
+        Metric("generator_lateness", pl.when(_OPEN).then(_GENERATOR_LATENESS_MS), llm=False),
+        Metric("connect", _CONNECT_MS, llm=False),
+    )
+}

@@ -1,0 +1,97 @@
+"""The journal's records as tables: one row per scheduled request and attempt, and the frames of each."""
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from loadgen.results.metrics import METRICS
+from loadgen.results.record import Planned, Row
+from loadgen.wire.events import FRAME_KINDS
+
+KINDS = pl.Enum(FRAME_KINDS)
+
+_IDENTITY: dict[str, pl.DataType] = {
+    "run": pl.String(),
+    "seq": pl.Int64(),
+    "id": pl.String(),
+    "attempt": pl.Int64(),
+    "final": pl.Boolean(),
+    "request_id": pl.String(),
+    "class": pl.String(),
+    "session": pl.String(),
+    "phase": pl.String(),
+    "worker": pl.Int64(),
+    "method": pl.String(),
+    "path": pl.String(),
+    "model": pl.String(),
+}
+_TEXT = ("outcome", "detail", "format", "finish_reason", "stamp_source")
+_FLAGS = ("finished", "tokens_approximate", "connection_reused", "resent")
+# Of a Row, in the order of its columns; identity and metrics are put around them.
+ROW_FIELDS = [
+    name
+    for name in Row.__struct_fields__
+    if name not in ("seq", "place", "attempt", "is_warmup", "frame_at_ns", "frame_bytes", "frame_kinds")
+]
+
+
+def _type_of(name: str) -> pl.DataType:
+    if name in _TEXT:
+        return pl.String()
+    if name in _FLAGS:
+        return pl.Boolean()
+    return pl.Float64() if name == "retry_after_s" else pl.Int64()
+
+
+def requests_table(rows: Sequence[Row], planned: Sequence[Planned], *, run: str, request_ids: bool) -> pl.DataFrame:
+    """Return the columns of METRICS section 7, without the verdicts that need a goal (`good`, `useful`)."""
+    plans = [planned[row.place] for row in rows]
+    identity: dict[str, list[object]] = {
+        "run": [run] * len(rows),
+        "seq": [row.seq for row in rows],
+        "id": [plan.id for plan in plans],
+        "attempt": [row.attempt for row in rows],
+        "final": [True] * len(rows),
+        "request_id": [f"{run}-{row.seq}" if request_ids else None for row in rows],
+        "class": [plan.klass for plan in plans],
+        "session": [plan.session for plan in plans],
+        "phase": ["warmup" if row.is_warmup else "measure" for row in rows],
+        "worker": [0] * len(rows),
+        "method": [plan.method for plan in plans],
+        "path": [plan.path for plan in plans],
+        "model": [plan.model for plan in plans],
+    }
+    columns = [pl.Series(name, values, dtype=_IDENTITY[name]) for name, values in identity.items()]
+    columns += [pl.Series(name, [getattr(row, name) for row in rows], dtype=_type_of(name)) for name in ROW_FIELDS]
+    columns.append(pl.Series("request_bytes", [plan.request_bytes for plan in plans], dtype=pl.Int64))
+    expected = [plan.expected_output_tokens for plan in plans]
+    columns.append(pl.Series("expected_output_tokens", expected, dtype=pl.Int64))
+    columns.append(
+        pl.Series("transport", ["http/1.1" if row.sent_ns is not None else None for row in rows], dtype=pl.String)
+    )
+    table = pl.DataFrame(columns).with_columns(
+        metric.expression.cast(pl.Float64).alias(metric.column) for metric in METRICS.values()
+    )
+    uncertainty = (pl.col("stamp_uncertainty_ns") / 1e6).alias("stamp_uncertainty_ms")
+    return table.with_columns(uncertainty).drop("stamp_uncertainty_ns")
+
+
+def frames_table(rows: Iterable[Row]) -> pl.DataFrame:
+    """Return each stream's frames as lists: ns from sent, bytes of data, leading kind."""
+    seen = [row for row in rows if row.frames]
+    kinds = [[FRAME_KINDS[code] for code in row.frame_kinds] for row in seen]
+    return pl.DataFrame(
+        [
+            pl.Series("seq", [row.seq for row in seen], dtype=pl.Int64),
+            pl.Series("attempt", [row.attempt for row in seen], dtype=pl.Int64),
+            pl.Series("at_ns", [_from_sent(row) for row in seen], dtype=pl.List(pl.Int64)),
+            pl.Series("bytes", [array("I", row.frame_bytes).tolist() for row in seen], dtype=pl.List(pl.Int64)),
+            pl.Series("kind", kinds, dtype=pl.List(KINDS)),
+        ]
+    )
+
+
+def _from_sent(row: Row) -> list[int]:
+    sent = row.sent_ns or 0
+    return [at - sent for at in array("q", row.frame_at_ns)]
