@@ -84,6 +84,10 @@ class Driver:
         self.outcomes: Counter[str] = Counter()
         self.latest: deque[Row] = deque(maxlen=256)  # for the live view
 
+    def now(self) -> int:
+        """Return ns since the run's start."""
+        return self._pacer.now()
+
     @property
     def in_flight(self) -> int:
         """Requests released and not ended, those that wait for a slot included."""

@@ -4,6 +4,7 @@ import errno
 import socket
 import struct
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 import httptools
@@ -32,6 +33,7 @@ class Connection:
         "_acked_before",
         "_at_ns",
         "_complete",
+        "_epoch_ns",
         "_floor_ns",
         "_head_bytes",
         "_headers",
@@ -40,6 +42,7 @@ class Connection:
         "_parser",
         "_pump",
         "_recvmsg",
+        "_reusable",
         "_sized",
         "_status",
         "_stray",
@@ -55,6 +58,7 @@ class Connection:
         self.exchange: Exchange | None = None
         self._recvmsg = sock.recvmsg
         self._pump = pump
+        self._epoch_ns = pump.epoch_ns
         self._on_idle = on_idle  # told when it can carry the next exchange, and when it is gone
         self._parser: Any = httptools.HttpResponseParser(self)  # None once closed
         self._is_alive = True
@@ -69,6 +73,7 @@ class Connection:
         self._head_bytes = 0
         self._sized = False  # the message says where it ends
         self._complete = False
+        self._reusable = False
         self._stray = False  # bytes came after its end
 
     # -- our side ------------------------------------------------------------
@@ -158,12 +163,12 @@ class Connection:
         if exchange is None:  # an idle connection has nothing to say: closed by the server, or out of step
             self.close()
             return -1
-        now = self._pump.now()
+        now = monotonic_ns() - self._epoch_ns
         if not data:
             self._end_of_file(exchange, now)
             return -1
         exchange.reads += 1
-        stamp = stamp_of(ancillary, offset_ns, floor_ns=exchange.sent_ns or 0, now_ns=now)
+        stamp = stamp_of(ancillary, offset_ns, exchange.sent_ns or 0, now)
         if stamp is None:
             exchange.kernel_stamps = False
             self._feed(exchange, data, now, floor_ns)
@@ -185,10 +190,11 @@ class Connection:
                 self._end(exchange, Ending("malformed", _http_word(error)), at_ns)
                 return
             self._stray = True
-        sink = exchange.sink
         if self._complete:
             self._end(exchange, COMPLETE, at_ns)
-        elif sink.stop:
+            return
+        sink = exchange.sink
+        if sink.stop:
             self._end(exchange, Ending("stopped"), at_ns)
         elif sink.ended and not exchange.lingering:
             exchange.lingering = True
@@ -219,7 +225,7 @@ class Connection:
     def _end(self, exchange: Exchange, ending: Ending, at_ns: int) -> None:
         self.exchange = None
         keep = ending is COMPLETE and not self._stray and not self._unwritten and not exchange.is_head
-        if keep and self._sized and self._parser.should_keep_alive():
+        if keep and self._sized and self._reusable:
             self._on_idle(self, True)
         else:
             self.close()
@@ -261,6 +267,7 @@ class Connection:
     def on_message_complete(self) -> None:
         if self._status:
             self._complete = True
+            self._reusable = self._parser.should_keep_alive()  # llhttp forgets it with the message
         else:  # an interim response (100, 103): the real one is still to come
             self._headers = []
 

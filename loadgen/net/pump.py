@@ -9,29 +9,27 @@ from loadgen.net.connection import Connection
 from loadgen.net.stamps import keeper, wall_offset_ns
 
 # Ready sockets handled before other tasks get their turn, so that the pacer never starves.
-BATCH = 64
-# Lags are handed on this many at a time.
-_LAGS = 512
+BATCH = 32
 
 
 class Pump:
     """Reads all connections from a private epoll set, with kernel stamps mapped to ns since `epoch_ns`.
 
-    `on_lags` gets the read lags: how many ns each read came after its last byte had arrived.
+    `lags_ns` collects how many ns each read came after its last byte had arrived; who watches takes them away.
     """
 
     def __init__(self, *, epoch_ns: int) -> None:
-        self._epoch_ns = epoch_ns
+        self.epoch_ns = epoch_ns
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._keeper = keeper()
         self._offset_ns = 0
         self._floor_ns = 0
-        self.lags_ns: list[int] = []  # of recent reads; who watches takes them
+        self.lags_ns: list[int] = []
 
     def now(self) -> int:
         """Return ns since the run's start."""
-        return time.monotonic_ns() - self._epoch_ns
+        return time.monotonic_ns() - self.epoch_ns
 
     def add(self, connection: Connection) -> None:
         self._connections[connection.fd] = connection
@@ -43,7 +41,7 @@ class Pump:
 
     def read(self, connection: Connection) -> None:
         """Read one connection now, out of turn."""
-        connection.read(wall_offset_ns() - self._epoch_ns, self._floor_ns)
+        connection.read(wall_offset_ns() - self.epoch_ns, self._floor_ns)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -52,7 +50,7 @@ class Pump:
             await trio.lowlevel.wait_readable(epoll.fileno())
             polled_ns = self.now()
             ready = epoll.poll(0, BATCH)
-            offset_ns = wall_offset_ns() - self._epoch_ns
+            offset_ns = wall_offset_ns() - self.epoch_ns
             floor_ns = self._floor_ns
             for fd, _ in ready:
                 connection = connections.get(fd)

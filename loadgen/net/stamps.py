@@ -46,7 +46,7 @@ def wall_offset_ns() -> int:
     return best[1]
 
 
-def stamp_of(ancillary: list[tuple[int, int, bytes]], offset_ns: int, *, floor_ns: int, now_ns: int) -> int | None:
+def stamp_of(ancillary: list[tuple[int, int, bytes]], offset_ns: int, floor_ns: int, now_ns: int) -> int | None:
     """Return when the kernel says that the read's last byte arrived; None when it does not say, or says nonsense.
 
     Nonsense is a moment before `floor_ns` (nothing was asked for yet) or after `now_ns`: the wall clock was stepped.

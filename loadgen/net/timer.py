@@ -3,6 +3,7 @@
 import ctypes
 import os
 import time
+from contextlib import suppress
 from types import TracebackType
 
 import trio
@@ -32,10 +33,8 @@ class Timer:
         else:
             self.ring_by(at_ns)
             await trio.lowlevel.wait_readable(self._fd)
-            try:
+            with suppress(BlockingIOError):  # re-armed in between: the alarm was taken back
                 os.read(self._fd, 8)
-            except BlockingIOError:
-                pass  # re-armed in between: the alarm was taken back
 
     def ring_by(self, at_ns: int) -> None:
         """Set the alarm of a task that waits already, to an earlier or a later moment."""

@@ -89,13 +89,13 @@ def parse_stages(text: str, duration: Callable[[str], float]) -> list[Stage]:
         try:
             rates, at, lasting = part.strip().partition("@")
             start, _, end = rates.partition("..")
-            stage = Stage(float(start), float(end or start), duration(lasting))
-            if not at or min(stage.start_rate, stage.end_rate) < 0 or stage.requests <= 0:
-                raise ValueError
+            stage = Stage(float(start), float(end or start), duration(lasting) if at else 0.0)
         except ValueError:
+            stage = Stage(0.0, 0.0, 0.0)
+        if min(stage.start_rate, stage.end_rate) < 0 or not 0 < stage.requests < float("inf"):
             raise UsageError(
                 f"stage {part.strip()!r} is not RATE@TIME or RATE..RATE@TIME", hint="as in --stages 5@30s,5..50@60s"
-            ) from None
+            )
         stages.append(stage)
     return stages
 

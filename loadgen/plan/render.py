@@ -11,8 +11,8 @@ from loadgen.plan.recordings.ours import RecordedRequest
 
 # Ours to set, whatever a recording says: they belong to a connection, not to a request.
 _OURS = frozenset(
-    "host connection keep-alive proxy-connection te trailer transfer-encoding upgrade content-length expect "
-    "x-request-id".split()
+    ("host", "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
+    + ("content-length", "expect", "x-request-id")
 )
 
 

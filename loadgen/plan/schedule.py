@@ -62,7 +62,7 @@ def open_loop(
     length_s: float | None = None,
     nominal_rate: float | None = None,
 ) -> Schedule:
-    """Return the schedule of requests due at `due_s` (from the run's start, warm-up included), in the recording's order.
+    """Return the schedule of requests due at `due_s` (from the run's start, warm-up included), in recorded order.
 
     `length_s` is the window's length; by default it ends with the last request plus the mean gap.
     """
@@ -131,11 +131,12 @@ def _hash(requests: list[RecordedRequest], due_ns: array[int], places: array[int
 _HINT = "a schedule is a CSV of due_ns, ascending, and perhaps request; `loadgen plan` writes them so"
 
 
-def save_csv(path: Path, schedule: Schedule) -> None:
-    """Write an open-loop schedule as a CSV: `due_ns`, and `request`, the place in the recording it was drawn for."""
+def save_csv(path: Path, schedule: Schedule, *, with_places: bool) -> None:
+    """Write an open-loop schedule as a CSV: `due_ns`, and if asked `request`, the place in the recording it is for."""
     with path.open("w", newline="") as file:
-        file.write("due_ns,request\n")
-        file.writelines(f"{at},{place}\n" for at, place in zip(schedule.due_ns or (), schedule.which, strict=True))
+        file.write("due_ns,request\n" if with_places else "due_ns\n")
+        for at, place in zip(schedule.due_ns or (), schedule.which, strict=True):
+            file.write(f"{at},{place}\n" if with_places else f"{at}\n")
 
 
 def load_csv(path: Path) -> tuple[list[int], list[int] | None]:

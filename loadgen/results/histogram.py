@@ -1,6 +1,6 @@
 """Durations in HdrHistograms; the only file that knows hdrh."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -41,15 +41,6 @@ class Histogram:
         # hdrh drops what does not fit and only says so in its return value.
         if not self._hdr.record_value(max(duration_ns, LOWEST_NS), times):
             self.over_range += times
-
-    def record_many(self, durations_ns: Iterable[int]) -> None:
-        """Record durations to the microsecond, equal ones at once: a tenth of the price of one by one."""
-        counts: dict[int, int] = {}
-        for duration in durations_ns:
-            rounded = duration // 1_000
-            counts[rounded] = counts.get(rounded, 0) + 1
-        for rounded, times in counts.items():
-            self.record(rounded * 1_000, times)
 
     def percentiles_ns(self, percentiles: list[float]) -> dict[float, int]:
         """Return the value at each percentile (0 to 100), in one pass; {} without samples."""

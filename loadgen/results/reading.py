@@ -10,7 +10,8 @@ from loadgen.wire.recognise import recognise
 
 KIND = {name: code for code, name in enumerate(FRAME_KINDS)}
 OUTPUT_KINDS = ("text", "reasoning", "tool", "refusal")
-_DONE, _ERROR, _OTHER = KIND["done"], KIND["error"], KIND["other"]
+_TEXT, _DONE, _ERROR, _OTHER = KIND["text"], KIND["done"], KIND["error"], KIND["other"]
+_ANSWERS = (KIND["text"], KIND["tool"])  # what makes an answer
 _KEPT_BODY_BYTES = 1024 * 1024  # of an answer that is no stream: enough for any error object
 
 
@@ -174,22 +175,21 @@ class Reading:
             self._break(str(error))
             return
         kind = _OTHER
-        output = False
+        had = self.output_chars
         for event in events:
             if isinstance(event, Output):
-                output = True
                 self.output_chars += len(event.text)
-                kind = min(kind, KIND[event.kind])
-                if event.kind == "text":
-                    if self.first_text_ns is None:
-                        self.first_text_ns = at_ns
+                said = KIND[event.kind]
+                if event.choice not in self.answered and said in _ANSWERS:
                     self.answered.add(event.choice)
-                elif event.kind == "tool":
-                    self.answered.add(event.choice)
+                if said == _TEXT and self.first_text_ns is None:
+                    self.first_text_ns = at_ns
                 self.choices.add(event.choice)
             else:
-                kind = min(kind, self._take(event, at_ns))
-        if output:
+                said = self._take(event, at_ns)
+            if said < kind:
+                kind = said
+        if self.output_chars != had:
             self.output_frames += 1
             self.last_output_ns = at_ns
             if self.first_output_ns is None:

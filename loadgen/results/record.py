@@ -1,7 +1,7 @@
 """What the journal keeps while load runs: small records, appended as they happen.
 
-Moments, not durations: ns since the run's start, None when they never happened. METRICS section 7 names the columns that
-are made of them after the run.
+Moments, not durations: ns since the run's start, None when they never happened. METRICS section 7 names the columns
+that are made of them after the run.
 """
 
 import msgspec

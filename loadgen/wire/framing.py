@@ -7,7 +7,9 @@ end of the message completes.
 
 import json
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from loadgen.wire.events import Malformed
 
@@ -17,7 +19,7 @@ LF = 0x0A
 _BOM = b"\xef\xbb\xbf"
 
 
-class Frame(NamedTuple):
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """One frame: its event name (b"" where it has none) and its data."""
 
     event: bytes
@@ -47,26 +49,28 @@ class ServerSentEvents:
     [Frame(event=b'', data=b'a'), Frame(event=b'', data=b'b')]
     """
 
-    __slots__ = ("_data", "_event", "_pieces", "_size", "_skip_lf", "_started")
+    __slots__ = ("_data", "_event", "_is_between", "_pieces", "_size", "_skip_lf", "_started")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []  # of a line whose end has not come
         self._skip_lf = False
         self._started = False
+        self._is_between = False  # nothing is pending: the next byte begins an event
         self._data: list[bytes] = []
         self._size = 0
         self._event = b""
 
     def feed(self, data: bytes) -> list[Frame]:
         # The usual read is whole `data: …\n\n` events of one line each; anything else goes line by line.
-        if self._started and not (self._pieces or self._data or self._event or self._skip_lf):
-            if data.startswith(b"data: ") and data.endswith(b"\n\n") and b"\r" not in data:
-                if data.find(b"\n") == len(data) - 2:
-                    return [Frame(b"", data[6:-2])]
-                events = data[:-2].split(b"\n\n")
-                if all(event.startswith(b"data: ") and b"\n" not in event for event in events):
-                    return [Frame(b"", event[6:]) for event in events]
-        return self._by_line(data)
+        if self._is_between and data.startswith(b"data: ") and data.endswith(b"\n\n") and b"\r" not in data:
+            if data.find(b"\n") == len(data) - 2:
+                return [Frame(b"", data[6:-2])]
+            events = data[:-2].split(b"\n\n")
+            if all(event.startswith(b"data: ") and b"\n" not in event for event in events):
+                return [Frame(b"", event[6:]) for event in events]
+        frames = self._by_line(data)
+        self._is_between = self._started and not (self._pieces or self._data or self._event or self._skip_lf)
+        return frames
 
     def _by_line(self, data: bytes) -> list[Frame]:
         if self._skip_lf and data:

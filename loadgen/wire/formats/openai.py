@@ -12,9 +12,9 @@ from loadgen.wire.events import (
     Failure,
     Finish,
     Malformed,
+    Other,
     Output,
     OutputKind,
-    Other,
     Role,
     Usage,
 )
@@ -181,7 +181,7 @@ def _failure_word(error: object) -> str:
 
 
 def tells(frame: Frame, value: object) -> bool:
-    """Say whether a frame shows that its stream speaks this dialect; `value` is its data as JSON, None if it is none."""
+    """Say whether a frame shows that its stream speaks this dialect; `value` is its data as JSON, None if none."""
     if frame.data.strip() == b"[DONE]" or frame.event == b"error":
         return True
     if not isinstance(value, dict):
@@ -196,8 +196,8 @@ def tells(frame: Frame, value: object) -> bool:
 class Encoder:
     """Write the frames of one stream; the inverse of `decode`.
 
-    >>> Encoder(model="sim", id="1", created=0, chat=False).encode(Output("text", "hi"))
-    b'data: {"id":"1","object":"text_completion","created":0,"model":"sim","choices":[{"index":0,"text":"hi","finish_reason":null}]}\\n\\n'
+    >>> Encoder(model="sim", id="1", created=0).encode(Usage(output_tokens=2))[:38]
+    b'data: {"id":"1","object":"chat.complet'
     """
 
     def __init__(self, *, model: str, id: str, created: int, chat: bool = True) -> None:

@@ -1,0 +1,98 @@
+"""The options that several commands share, each named and explained once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_WHAT, _WHEN, _HOW, _JUDGE, _KEEP = "What is sent", "When", "How", "Judge", "Keep"
+
+Recording = Annotated[
+    Path | None, typer.Option(help="Recording file (JSON lines); - is standard input.", rich_help_panel=_WHAT)
+]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(help="A prompt a line, or JSON lines with prompt, class, max_tokens.", rich_help_panel=_WHAT),
+]
+PromptText = Annotated[str | None, typer.Option("--prompt", help="One prompt, sent every time.", rich_help_panel=_WHAT)]
+Model = Annotated[str | None, typer.Option(help="Model name; prompts need it.", rich_help_panel=_WHAT)]
+Api = Annotated[
+    str, typer.Option(help="How prompts are asked: openai-chat or openai-completions.", rich_help_panel=_WHAT)
+]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Cap on the answer's tokens.", rich_help_panel=_WHAT)]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=JSON", help="Set a body field.", rich_help_panel=_WHAT)
+]
+Usage = Annotated[
+    bool | None,
+    typer.Option(
+        "--usage/--no-usage", help="Ask for a usage report; on for prompts, off for recordings.", rich_help_panel=_WHAT
+    ),
+]
+Rate = Annotated[float | None, typer.Option(help="Requests per second.", rich_help_panel=_WHEN)]
+Arrivals = Annotated[str, typer.Option(help="constant, poisson or gamma.", rich_help_panel=_WHEN)]
+Burstiness = Annotated[float, typer.Option(help="Shape of gamma arrivals; below 1 they burst.", rich_help_panel=_WHEN)]
+Stages = Annotated[str | None, typer.Option(help="Rates and ramps, as in 5@30s,5..50@60s.", rich_help_panel=_WHEN)]
+Recorded = Annotated[bool, typer.Option("--recorded", help="Send at the recorded times.", rich_help_panel=_WHEN)]
+Speed = Annotated[float, typer.Option(help="Play recorded times this much faster.", rich_help_panel=_WHEN)]
+ScheduleFile = Annotated[
+    Path | None, typer.Option("--schedule", help="Due times from a schedule file.", rich_help_panel=_WHEN)
+]
+Concurrency = Annotated[
+    int | None,
+    typer.Option(min=1, help="Closed loop: this many callers, each waiting for its answer.", rich_help_panel=_WHEN),
+]
+Requests = Annotated[int | None, typer.Option(min=1, help="Measured requests.", rich_help_panel=_WHEN)]
+Duration = Annotated[str | None, typer.Option(help="Length of the schedule, as in 30s.", rich_help_panel=_WHEN)]
+Seed = Annotated[int, typer.Option(help="Seed of the schedule's draw.", rich_help_panel=_WHEN)]
+Warmup = Annotated[str, typer.Option(help="Sent before the measured window, and left out.", rich_help_panel=_WHEN)]
+Drain = Annotated[
+    str | None,
+    typer.Option(help="Wait for answers after the last send; by default the deadline.", rich_help_panel=_WHEN),
+]
+MaxConcurrency = Annotated[
+    int | None, typer.Option(min=1, help="Arrivals beyond this many in flight wait.", rich_help_panel=_WHEN)
+]
+Deadline = Annotated[str, typer.Option(help="For the whole request, from when it is sent.", rich_help_panel=_HOW)]
+ConnectTimeout = Annotated[str, typer.Option(help="For a new connection.", rich_help_panel=_HOW)]
+Header = Annotated[
+    list[str] | None, typer.Option(metavar="'K: V'", help="Send a header; repeatable.", rich_help_panel=_HOW)
+]
+ApiKeyEnv = Annotated[
+    str, typer.Option(metavar="NAME", help="Environment variable with the bearer token.", rich_help_panel=_HOW)
+]
+RequestId = Annotated[
+    bool, typer.Option("--request-id/--no-request-id", help="Send x-request-id: RUN-SEQ.", rich_help_panel=_HOW)
+]
+SloOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slo", metavar="'ttft<500ms'", help="What a good request meets; repeatable.", rich_help_panel=_JUDGE
+    ),
+]
+Finish = Annotated[
+    str | None,
+    typer.Option(help="Finish reasons that count as natural, as in stop,tool_calls.", rich_help_panel=_JUDGE),
+]
+RejectStatus = Annotated[str, typer.Option(help="Statuses that count as rejected.", rich_help_panel=_JUDGE)]
+AcceptMissingEndMarker = Annotated[
+    bool,
+    typer.Option(
+        "--accept-missing-end-marker",
+        help="A clean end after a finish reason completes a stream.",
+        rich_help_panel=_JUDGE,
+    ),
+]
+Out = Annotated[Path | None, typer.Option(help="Run folder; by default results/<utc>-<label>.", rich_help_panel=_KEEP)]
+Label = Annotated[str | None, typer.Option(help="A word for this run.", rich_help_panel=_KEEP)]
+Cache = Annotated[
+    str | None, typer.Option(help="Cache condition: cold, warm, as-recorded or words.", rich_help_panel=_KEEP)
+]
+Server = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="A fact about the server, stored; repeatable.", rich_help_panel=_KEEP),
+]
+Gpus = Annotated[
+    int | None, typer.Option(min=1, help="GPUs behind the target, for rates per GPU.", rich_help_panel=_KEEP)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=_KEEP)]

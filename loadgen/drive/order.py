@@ -1,0 +1,169 @@
+"""One run, ordered and carried out: from the preflight to a finished run folder."""
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from loadgen import __version__
+from loadgen.drive.driver import Conduct, Driver
+from loadgen.drive.run import Clock, conduct_run
+from loadgen.net.limits import check_limits
+from loadgen.net.target import Target, reach
+from loadgen.plan.recordings.ours import RecordedRequest
+from loadgen.plan.render import RenderedRequest, render
+from loadgen.plan.schedule import SECOND_NS, Schedule
+from loadgen.results.journal import Journal
+from loadgen.results.record import Planned
+from loadgen.results.rundir import Plan, RunDir
+from loadgen.results.secrets import masked_arguments, masked_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Everything one run is made of."""
+
+    target: Target
+    requests: list[RecordedRequest]
+    schedule: Schedule
+    conduct: Conduct
+    out: Path
+    headers: dict[str, str] = field(default_factory=dict)
+    connect_timeout_s: float = 10.0
+    config: dict[str, Any] = field(default_factory=dict)  # the options as resolved, for run.json; no secrets
+    label: str | None = None
+
+
+def carry_out(
+    order: Order,
+    *,
+    on_progress: Callable[[Driver], None] | None = None,
+    warn: Callable[[str], None] = lambda words: None,
+) -> tuple[RunDir, str | None]:
+    """Do the run; return its folder, its journal complete, and the name of the signal that stopped it.
+
+    Raises TargetError when the target cannot be reached, UsageError when the machine or the folder will not do.
+    """
+    schedule, conduct = order.schedule, order.conduct
+    certain = min(conduct.max_concurrency or sys.maxsize, schedule.callers or sys.maxsize)
+    possible = min(certain, most_at_once(schedule, conduct.deadline_ns))
+    for words in check_limits(certain=possible if certain < sys.maxsize else 0, possible=possible):
+        warn(words)
+    address = trio.run(lambda: reach(order.target, timeout_s=order.connect_timeout_s))
+    rendered = [
+        render(
+            request,
+            place=place,
+            authority=order.target.authority,
+            path=order.target.path,
+            headers=order.headers,
+            api_key=conduct.secret,
+        )
+        for place, request in enumerate(order.requests)
+    ]
+    rundir = RunDir.create(order.out)
+    rundir.write_plan(_plan(order, rendered))
+    journal = Journal(rundir.journal)
+    manifest = _manifest(order)
+
+    def on_start(clock: Clock) -> None:
+        started = datetime.fromtimestamp(clock.started_unix_ns / SECOND_NS, UTC)
+        manifest["clock"] = {"started": started.isoformat(), "started_unix_ns": clock.started_unix_ns}
+        rundir.write_json(rundir.manifest, manifest)
+
+    try:
+        stopped_by = trio.run(
+            lambda: conduct_run(
+                schedule,
+                rendered,
+                address,
+                journal,
+                conduct,
+                connect_timeout_s=order.connect_timeout_s,
+                on_start=on_start,
+                on_progress=on_progress,
+            )
+        )
+    finally:
+        journal.close()
+    return rundir, stopped_by
+
+
+def most_at_once(schedule: Schedule, deadline_ns: int) -> int:
+    """Return the most requests in flight if each took its whole deadline."""
+    due = schedule.due_ns
+    if due is None:
+        return schedule.callers or 1
+    most = first = 0
+    for seq, at in enumerate(due):
+        while due[first] <= at - deadline_ns:
+            first += 1
+        most = max(most, seq - first + 1)
+    return most
+
+
+def _plan(order: Order, rendered: Sequence[RenderedRequest]) -> Plan:
+    schedule = order.schedule
+    return Plan(
+        due_ns=schedule.due_ns.tobytes() if schedule.due_ns is not None else b"",
+        places=schedule.which.tobytes(),
+        warmup_ns=schedule.warmup_ns,
+        recorded=schedule.recorded,
+        is_closed=schedule.is_closed,
+        requests=[
+            Planned(
+                id=request.id,
+                klass=request.klass,
+                session=request.session,
+                method=request.method,
+                path=masked_path(request.path),
+                model=request.model,
+                request_bytes=len(request.body),
+                expected_output_tokens=recorded.expected_output_tokens,
+            )
+            for request, recorded in zip(rendered, order.requests, strict=True)
+        ],
+    )
+
+
+def _manifest(order: Order) -> dict[str, Any]:
+    """What `run.json` says from the start: everything needed to repeat the run, and no secret."""
+    schedule = order.schedule
+    mix: dict[str, dict[str, int]] = {}
+    for request in order.requests:
+        of = mix.setdefault(request.klass or "", {"requests": 0, "body_bytes": 0})
+        of["requests"] += 1
+        of["body_bytes"] += len(request.payload)
+    target = order.target
+    return {
+        "run": order.conduct.run,
+        "label": order.label,
+        "status": "running",
+        "loadgen": __version__,
+        "command": ["loadgen", *masked_arguments(sys.argv[1:])],
+        "target": masked_path(str(target)),
+        "config": order.config,
+        "schedule": {
+            "sha256": schedule.sha256,
+            "requests": schedule.count,
+            "measured": schedule.measured,
+            "callers": schedule.callers,
+            "nominal_rate": schedule.nominal_rate,
+            "warmup_s": schedule.warmup_ns / SECOND_NS,
+            "length_s": None if schedule.length_ns is None else schedule.length_ns / SECOND_NS,
+            "repeats": schedule.repeats,
+        },
+        "recording": {"requests": schedule.recorded, "classes": mix},
+        "host": {
+            "python": platform.python_version(),
+            "kernel": platform.release(),
+            "machine": platform.machine(),
+            "cores": len(os.sched_getaffinity(0)),
+        },
+    }

@@ -1,0 +1,1 @@
+"""After the run: reads run folders, starts nothing."""

@@ -1,0 +1,203 @@
+"""Summaries and schedules for a terminal."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_ORDER = (
+    "ttft",
+    "first_text",
+    "e2e",
+    "itl",
+    "user_tokens_per_sec",
+    "frame_gap",
+    "completion",
+    "ttft_from_due",
+    "e2e_from_due",
+    "lateness",
+    "generator_lateness",
+    "connect",
+)
+_COLUMNS = ("p50", "p95", "p99", "max")
+
+
+def write_summary(summary: dict[str, Any], console: Console | None = None) -> None:
+    """Write a run's summary as a person reads it."""
+    console = console or Console(highlight=False, soft_wrap=False)
+    _head(summary, console)
+    _accounting(summary, console)
+    _metrics(summary, console)
+    if summary["classes"]:
+        _classes(summary, console)
+    _throughput(summary, console)
+    _generator(summary["generator"], console)
+    for note in summary["notes"]:
+        console.print(f"[yellow]note[/] {note}")
+
+
+def _head(summary: dict[str, Any], console: Console) -> None:
+    schedule, window = summary["schedule"], summary["window"]
+    if summary["loop"] == "closed":
+        pace = f"closed loop, {schedule['callers']} callers"
+    else:
+        asked = f"{schedule['nominal_rate']:g}/s asked, " if schedule.get("nominal_rate") else ""
+        pace = f"open loop, {asked}{summary['offered_per_sec']:.2f}/s drawn, {summary['submitted_per_sec']:.2f}/s sent"
+    console.print(f"[bold]{summary['run']}[/]  {summary['target']}")
+    warmup = f" after {window['start_s']:g} s of warm-up" if window["start_s"] else ""
+    console.print(f"{pace}; {summary['offered']} requests in {window['length_s']:.1f} s{warmup}")
+    ended = summary["ended"]
+    if ended["status"] == "crashed":
+        console.print(
+            f"[red]crashed[/]: {ended['lost_rows']} requests were in flight or had ended in the last second before it; "
+            "their rows say unfinished (crash)"
+        )
+    elif ended["stopped_by"]:
+        console.print(f"[yellow]stopped by {ended['stopped_by']}[/]: what was not sent is unsent")
+
+
+def _accounting(summary: dict[str, Any], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("outcome")
+    table.add_column("requests", justify="right")
+    table.add_column("%", justify="right")
+    table.add_column("why", overflow="fold")
+    for outcome, count in summary["outcomes"].items():
+        whys = [
+            entry
+            for entry in summary["details"]
+            if entry["outcome"] == outcome and (entry["detail"] or entry["status"])
+        ]
+        why = ", ".join(_why(entry, count) for entry in whys[:4]) + (", …" if len(whys) > 4 else "")
+        style = "" if outcome == "completed" else "yellow"
+        table.add_row(outcome, str(count), f"{100 * count / max(summary['offered'], 1):.1f}", why, style=style)
+    if summary["slo"]:
+        words = f"completed, {' and '.join(summary['slo'])}"
+        if summary["good_unmeasurable"]:
+            words += f"; for {summary['good_unmeasurable']} completed ones an objective's metric does not exist"
+        table.add_row("good", str(summary["good"]), f"{summary['useful_pct'] or 0:.1f}", words, style="bold")
+    console.print()
+    console.print(table)
+
+
+def _why(entry: dict[str, Any], count: int) -> str:
+    words = " ".join(
+        str(entry[key]) for key in ("status", "detail") if entry[key] and (key, entry[key]) != ("status", 200)
+    )
+    return words if entry["requests"] == count or not words else f"{words} ({entry['requests']})"
+
+
+def _metrics(summary: dict[str, Any], console: Console) -> None:
+    if not summary["metrics"]:
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("ms", no_wrap=True)
+    for name in (*_COLUMNS, "n", "excluded"):
+        table.add_column(name, justify="right", no_wrap=True)
+    marked = False
+    names = [name for name in _ORDER if name in summary["metrics"]]
+    for name in names:
+        numbers = summary["metrics"][name]
+        cells = []
+        for column in _COLUMNS:
+            few = column in numbers["too_few_for"]
+            marked = marked or few
+            cells.append(_number(numbers[column]) + ("*" if few else " "))
+        table.add_row(_title(name), *cells, str(numbers["n"]), f"{numbers['excluded_pct']:.1f} %")
+    console.print()
+    console.print(table)
+    if marked:
+        console.print("[dim]* too few samples for this percentile's own 95 % bound[/]")
+
+
+def _title(name: str) -> str:
+    return "user_tokens_per_s" if name == "user_tokens_per_sec" else name
+
+
+def _classes(summary: dict[str, Any], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("class")
+    columns = ("offered", "completed", "good", "ttft p50", "ttft p99", "e2e p50", "e2e p99", "itl p50", "itl p99")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for name, part in summary["classes"].items():
+        metrics = part["metrics"]
+        cells = [part["offered"], part["outcomes"].get("completed", 0), part["good"]]
+        shown = [
+            _number(metrics[metric][percentile]) if metric in metrics else "-"
+            for metric in ("ttft", "e2e", "itl")
+            for percentile in ("p50", "p99")
+        ]
+        table.add_row(name, *map(str, cells), *shown)
+    console.print()
+    console.print(table)
+
+
+def _throughput(summary: dict[str, Any], console: Console) -> None:
+    rates = [f"completed {summary['completed_per_sec']:.2f}/s", f"goodput {summary['goodput_per_sec']:.2f}/s"]
+    lines = [("requests", rates)]
+    if (llm := summary.get("llm")) is not None:
+        named = {
+            "output": llm.get("output_tokens_per_sec"),
+            "steady": summary["steady_output_tokens_per_sec"],
+            "input": llm.get("input_tokens_per_sec"),
+            "per GPU": llm.get("output_tokens_per_sec_per_gpu"),
+        }
+        lines.append(("tokens/s", [f"{name} {value:,.1f}" for name, value in named.items() if value is not None]))
+    if (flight := summary["in_flight"]) is not None:
+        lines.append(
+            (
+                "in flight",
+                [f"mean {flight['mean']:.1f}", f"max {flight['max']}", f"slope {flight['slope_per_s']:+.2f}/s"],
+            )
+        )
+    console.print()
+    _lines(lines, console)
+
+
+def _generator(generator: dict[str, Any], console: Console) -> None:
+    lines = [
+        (name, [f"p50 {lag['p50']:.3f}", f"p99 {lag['p99']:.3f}", f"max {lag['max']:.1f} ms"])
+        for name in ("read_lag", "loop_lag")
+        if (lag := generator.get(name)) is not None and lag["n"]
+    ]
+    parts = []
+    if "cpu_pct" in generator:
+        parts += [f"CPU {generator['cpu_pct']:.0f} % of a core", f"memory {generator['resident_mib_max']:.0f} MiB"]
+        parts.append(f"connections {generator['connections_max']}")
+    if generator["stamp_sources"]:
+        parts.append("stamps " + ", ".join(f"{source} {n}" for source, n in sorted(generator["stamp_sources"].items())))
+    if generator["resent"]:
+        parts.append(f"resent {generator['resent']}")
+    lines.append(("generator", parts))
+    _lines(lines, console)
+
+
+def _lines(lines: list[tuple[str, list[str]]], console: Console) -> None:
+    for name, parts in lines:
+        console.print(f"[dim]{name:<10}[/] " + "  ".join(parts))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def write_schedule(due_ns: Sequence[int], *, title: str, console: Console | None = None) -> None:
+    """Write what a schedule holds: count, span, rate, ties, and its arrivals over time."""
+    console = console or Console(highlight=False)
+    span_s = (due_ns[-1] - due_ns[0]) / 1e9
+    rate = f"{(len(due_ns) - 1) / span_s:.3f}/s" if span_s else "-"
+    gaps = [b - a for a, b in pairwise(due_ns)]
+    mean = sum(gaps) / len(gaps) if gaps else 0
+    spread = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5 / mean if mean else 0.0
+    console.print(f"[bold]{title}[/]  {len(due_ns)} requests  span {span_s:.3f} s  mean rate {rate}")
+    console.print(f"gap CV {spread:.3f}  ties {gaps.count(0)}  last due {due_ns[-1] / 1e9:.3f} s")
+    bins = 60
+    width = max(due_ns[-1] + 1, 1) / bins
+    counts = Counter(int(at / width) for at in due_ns)
+    most = max(counts.values())
+    bars = "".join(" ▁▂▃▄▅▆▇█"[-(-8 * counts[i] // most)] for i in range(bins))
+    console.print(f"{bars}  at most {most} per {width / 1e9:.2g} s")

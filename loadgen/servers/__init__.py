@@ -1,0 +1,1 @@
+"""Things that answer: the simulated model server. Nothing here imports drive."""

@@ -1,0 +1,18 @@
+"""How many requests met which end."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of generation requests since the start; those that could not be understood (4xx) are in none."""
+
+    requests: int = 0  # understood, whatever became of them
+    completed: int = 0  # answered to the end
+    rejected: int = 0  # by fault: 429 or 503
+    overflowed: int = 0  # 503, because slots and queue were full
+    cut: int = 0  # by fault: clean close
+    reset: int = 0  # by fault: reset
+    stalled: int = 0  # by fault: fell silent
+    errored: int = 0  # by fault: error frame
+    left: int = 0  # the client was gone before the answer was over

@@ -1,0 +1,63 @@
+"""What a request asks to become of it, in its x-sim header."""
+
+import math
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+
+from loadgen.servers.simulated.responses import RefusedError
+
+Fault: TypeAlias = Literal["reject", "cut", "reset", "stall", "error"]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """A request's own behaviour; None where it takes the model's."""
+
+    ttft_ns: int | None = None
+    itl_ns: int | None = None
+    tokens: int | None = None
+    fault: Fault | None = None
+
+
+NO_WISH = Wish()
+
+
+def wish_from(header: str) -> Wish:
+    """Read an x-sim header; raises RefusedError (400) for what it cannot mean.
+
+    >>> wish_from("ttft_ms=1.5, tokens=3, fault=cut")
+    Wish(ttft_ns=1500000, itl_ns=None, tokens=3, fault='cut')
+    """
+    if not header.strip():
+        return NO_WISH
+    ttft_ns = itl_ns = tokens = None
+    fault: Fault | None = None
+    for pair in header.split(","):
+        key, _, value = (part.strip() for part in pair.partition("="))
+        match key:
+            case "ttft_ms":
+                ttft_ns = _nanoseconds(key, value)
+            case "itl_ms":
+                itl_ns = _nanoseconds(key, value)
+            case "tokens":
+                if not value.isdecimal() or int(value) < 1:
+                    raise RefusedError(400, f"x-sim: tokens must be a whole number from 1, not {value!r}")
+                tokens = int(value)
+            case "fault":
+                fault = next((name for name in FAULTS if name == value), None)
+                if fault is None:
+                    raise RefusedError(400, f"x-sim: fault must be one of {', '.join(FAULTS)}, not {value!r}")
+            case _:
+                raise RefusedError(400, f"x-sim: {key!r} is none of ttft_ms, itl_ms, tokens, fault")
+    return Wish(ttft_ns=ttft_ns, itl_ns=itl_ns, tokens=tokens, fault=fault)
+
+
+def _nanoseconds(key: str, value: str) -> int:
+    try:
+        milliseconds = float(value)
+    except ValueError:
+        milliseconds = math.nan
+    if not (milliseconds >= 0 and math.isfinite(milliseconds)):
+        raise RefusedError(400, f"x-sim: {key} must be milliseconds, 0 or more, not {value!r}")
+    return round(milliseconds * 1e6)
