@@ -74,6 +74,7 @@ class Driver:
             LINGER_NS, now=pacer.now, expire=lambda exchange: self._abandon(exchange, Ending("lingered"))
         )
         self._flights: dict[Exchange, Flight] = {}
+        self._all_home: trio.Event | None = None  # while draining
         self._submitting = trio.CancelScope()
         self._is_stopped = False
         self._gave_up = False
@@ -199,6 +200,8 @@ class Driver:
         self._deadlines.drop(exchange)
         self._lingering.drop(exchange)
         del self._flights[exchange]
+        if not self._flights and self._all_home is not None:
+            self._all_home.set()
         row = flight.row(self._conduct.rules, secret=self._conduct.secret)
         self._journal.append(row)
         self.outcomes[row.outcome] += 1
@@ -219,9 +222,10 @@ class Driver:
     async def _drain(self) -> None:
         """Wait for what is in flight; by default as long as the deadline of the last one could let it."""
         drain_ns = self._conduct.drain_ns
-        until_ns = self._pacer.now() + (self._conduct.deadline_ns if drain_ns is None else drain_ns)
-        while self._flights and (left_ns := until_ns - self._pacer.now()) > 0:
-            await trio.sleep(min(left_ns / SECOND_NS, 0.05))
+        if self._flights:
+            self._all_home = trio.Event()
+            with trio.move_on_after((self._conduct.deadline_ns if drain_ns is None else drain_ns) / SECOND_NS):
+                await self._all_home.wait()
         if drain_ns is not None:
             self._give_up("drain")
         elif self._slots is not None:  # who still waits is sent away; who is in flight has a deadline of its own

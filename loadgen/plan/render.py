@@ -10,10 +10,8 @@ from loadgen import __version__
 from loadgen.plan.recordings.ours import RecordedRequest
 
 # Ours to set, whatever a recording says: they belong to a connection, not to a request.
-_OURS = frozenset(
-    ("host", "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
-    + ("content-length", "expect", "x-request-id")
-)
+_HOP_BY_HOP = ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
+_OURS = frozenset((*_HOP_BY_HOP, "host", "content-length", "expect", "x-request-id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

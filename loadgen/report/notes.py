@@ -24,9 +24,10 @@ def _load(summary: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
             "arrival rate"
         )
     if schedule["repeats"]:
-        said.append("the recording is shorter than the run and was sent again from its start")
+        words = "the recording is shorter than the run and was sent again from its start"
         if not manifest["config"].get("cache"):
-            said.append("prompts repeat and no cache condition was stated (--cache): a prefix cache may have answered")
+            words += "; no cache condition was stated (--cache), so a prefix cache may have answered"
+        said.append(words)
     nominal, drawn = schedule["nominal_rate"], summary["offered_per_sec"]
     if nominal and abs(drawn / nominal - 1) > 0.05:
         said.append(f"the schedule drew {drawn:.2f} requests/s where {nominal:.2f} were asked for")

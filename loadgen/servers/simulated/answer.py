@@ -54,7 +54,7 @@ class Answer(ABC):
         self._room.metronome.add(time.monotonic_ns() + self._fate.first_ns, self)
 
     def tick(self, due_ns: int) -> int | None:
-        """Say the tokens that are due, the first of them at `due_ns`; return when the next one is, None after the end."""
+        """Say the tokens that are due, the first at `due_ns`; return when the next one is, None after the end."""
         fate, first = self._fate, self._said
         if first == fate.spoken:
             return self._fail(due_ns)

@@ -127,5 +127,7 @@ class Connection:
 
     def _end(self) -> None:
         self._ending = True
-        self._outbox.end()
+        self._outbox.end(then=self._linger)
+
+    def _linger(self) -> None:
         self._scope.deadline = trio.current_time() + _LINGER_S

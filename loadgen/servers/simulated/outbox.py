@@ -16,7 +16,7 @@ class Outbox:
         self._nursery = nursery
         self._on_gone = on_gone
         self._kept = bytearray()
-        self._ended = False
+        self._on_end: Callable[[], None] | None = None
 
     def write(self, data: bytes) -> None:
         """Send, behind all that was written before."""
@@ -28,11 +28,11 @@ class Outbox:
             self._kept += data[sent:]
             self._nursery.start_soon(self._send_kept)
 
-    def end(self) -> None:
-        """Close this half of the connection once everything is sent."""
-        self._ended = True
+    def end(self, then: Callable[[], None]) -> None:
+        """Close this half of the connection once everything is sent, and call `then`."""
+        self._on_end = then
         if not self._kept:
-            self._shut()
+            self._shut(then)
 
     def drop(self) -> None:
         """Forget what is still kept: the socket is closed."""
@@ -45,8 +45,8 @@ class Outbox:
                 del self._kept[: self._send(self._kept[:_PIECE])]
         except trio.ClosedResourceError:
             return
-        if self._ended:
-            self._shut()
+        if self._on_end is not None:
+            self._shut(self._on_end)
 
     def _send(self, data: bytes | bytearray) -> int:
         try:
@@ -57,8 +57,9 @@ class Outbox:
             self._on_gone()
             return len(data)
 
-    def _shut(self) -> None:
+    def _shut(self, then: Callable[[], None]) -> None:
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
             self._on_gone()
+        then()

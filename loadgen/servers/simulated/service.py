@@ -22,10 +22,7 @@ class Service:
     def respond(self, request: Request, connection: Connection) -> None:
         """Answer one request, now or by and by; what it asks wrongly is answered with an error."""
         try:
-            method, give = _route(request.path)
-            if request.method != method:
-                raise RefusedError(405, f"{request.path} takes {method}, not {request.method}", allow=method)
-            give(self, request, connection)
+            _route(request)(self, request, connection)
         except RefusedError as refusal:
             connection.write(refusal.response(close=not request.keep_alive))
             connection.answered()
@@ -67,11 +64,13 @@ class Service:
 _Give: TypeAlias = Callable[[Service, Request, Connection], None]
 
 
-def _route(path: str) -> tuple[str, _Give]:
-    route = ROUTES.get(path)
-    if route is None:
-        raise RefusedError(404, f"there is nothing at {path}")
-    return route
+def _route(request: Request) -> _Give:
+    if request.path not in ROUTES:
+        raise RefusedError(404, f"there is nothing at {request.path}")
+    method, give = ROUTES[request.path]
+    if request.method != method:
+        raise RefusedError(405, f"{request.path} takes {method}, not {request.method}", allow=method)
+    return give
 
 
 ROUTES: dict[str, tuple[str, _Give]] = {
