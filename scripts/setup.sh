@@ -3,7 +3,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 loadgen_setup() {
   local stamp=.venv/.made-from
-  if [ -f "$stamp" ] && cmp -s "$stamp" <(cat scripts/requirements.txt pyproject.toml); then
+  if [ -f "$stamp" ] && cmp -s "$stamp" scripts/requirements.txt; then
     return
   fi
   local python=${PYTHON:-python3}
@@ -23,7 +23,7 @@ loadgen_setup() {
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r scripts/requirements.txt
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
   fi
-  cat scripts/requirements.txt pyproject.toml >"$stamp"
+  cp scripts/requirements.txt "$stamp"
 }
 
 loadgen_setup

@@ -146,6 +146,7 @@ class Driver:
 
     async def _call(self) -> None:
         """The closed loop: each caller sends its next request when the answer to its last has ended."""
+        await self._pacer.wait_until(0)
         async with trio.open_nursery() as callers:
             for _ in range(self._schedule.callers or 1):
                 callers.start_soon(self._caller)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 _ORDER = (
@@ -30,13 +31,13 @@ def write_summary(summary: dict[str, Any], console: Console | None = None) -> No
     console = console or Console(highlight=False, soft_wrap=False)
     _head(summary, console)
     _accounting(summary, console)
-    _metrics(summary, console)
     if summary["classes"]:
         _classes(summary, console)
+    _metrics(summary, console)
     _throughput(summary, console)
     _generator(summary["generator"], console)
     for note in summary["notes"]:
-        console.print(f"[yellow]note[/] {note}")
+        console.print(f"[yellow]note[/] {escape(note)}")
 
 
 def _head(summary: dict[str, Any], console: Console) -> None:
@@ -46,7 +47,7 @@ def _head(summary: dict[str, Any], console: Console) -> None:
     else:
         asked = f"{schedule['nominal_rate']:g}/s asked, " if schedule.get("nominal_rate") else ""
         pace = f"open loop, {asked}{summary['offered_per_sec']:.2f}/s drawn, {summary['submitted_per_sec']:.2f}/s sent"
-    console.print(f"[bold]{summary['run']}[/]  {summary['target']}")
+    console.print(f"[bold]{escape(summary['run'])}[/]  {escape(summary['target'])}")
     warmup = f" after {window['start_s']:g} s of warm-up" if window["start_s"] else ""
     console.print(f"{pace}; {summary['offered']} requests in {window['length_s']:.1f} s{warmup}")
     ended = summary["ended"]
@@ -73,7 +74,7 @@ def _accounting(summary: dict[str, Any], console: Console) -> None:
         ]
         why = ", ".join(_why(entry, count) for entry in whys[:4]) + (", …" if len(whys) > 4 else "")
         style = "" if outcome == "completed" else "yellow"
-        table.add_row(outcome, str(count), f"{100 * count / max(summary['offered'], 1):.1f}", why, style=style)
+        table.add_row(outcome, str(count), f"{100 * count / max(summary['offered'], 1):.1f}", escape(why), style=style)
     if summary["slo"]:
         words = f"completed, {' and '.join(summary['slo'])}"
         if summary["good_unmeasurable"]:
@@ -91,25 +92,25 @@ def _why(entry: dict[str, Any], count: int) -> str:
 
 
 def _metrics(summary: dict[str, Any], console: Console) -> None:
-    if not summary["metrics"]:
+    rows = [(name, summary["metrics"].get(name)) for name in _ORDER]
+    rows += [
+        (f"{name}[{of}]", part["metrics"].get(name))
+        for of, part in summary["classes"].items()
+        for name in ("ttft", "e2e", "itl")
+    ]
+    shown = [(name, numbers) for name, numbers in rows if numbers is not None]
+    if not shown:
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("ms", no_wrap=True)
     for name in (*_COLUMNS, "n", "excluded"):
         table.add_column(name, justify="right", no_wrap=True)
-    marked = False
-    names = [name for name in _ORDER if name in summary["metrics"]]
-    for name in names:
-        numbers = summary["metrics"][name]
-        cells = []
-        for column in _COLUMNS:
-            few = column in numbers["too_few_for"]
-            marked = marked or few
-            cells.append(_number(numbers[column]) + ("*" if few else " "))
-        table.add_row(_title(name), *cells, str(numbers["n"]), f"{numbers['excluded_pct']:.1f} %")
+    for name, numbers in shown:
+        cells = [_number(numbers[column]) + ("*" if column in numbers["too_few_for"] else " ") for column in _COLUMNS]
+        table.add_row(escape(_title(name)), *cells, str(numbers["n"]), f"{numbers['excluded_pct']:.1f} %")
     console.print()
     console.print(table)
-    if marked:
+    if any(set(_COLUMNS) & set(numbers["too_few_for"]) for _, numbers in shown):
         console.print("[dim]* too few samples for this percentile's own 95 % bound[/]")
 
 
@@ -120,18 +121,11 @@ def _title(name: str) -> str:
 def _classes(summary: dict[str, Any], console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("class")
-    columns = ("offered", "completed", "good", "ttft p50", "ttft p99", "e2e p50", "e2e p99", "itl p50", "itl p99")
-    for name in columns:
+    for name in ("offered", "completed", "good", "useful"):
         table.add_column(name, justify="right")
     for name, part in summary["classes"].items():
-        metrics = part["metrics"]
-        cells = [part["offered"], part["outcomes"].get("completed", 0), part["good"]]
-        shown = [
-            _number(metrics[metric][percentile]) if metric in metrics else "-"
-            for metric in ("ttft", "e2e", "itl")
-            for percentile in ("p50", "p99")
-        ]
-        table.add_row(name, *map(str, cells), *shown)
+        counts = (part["offered"], part["outcomes"].get("completed", 0), part["good"])
+        table.add_row(escape(name), *map(str, counts), f"{part['useful_pct']:.1f} %")
     console.print()
     console.print(table)
 
@@ -193,7 +187,7 @@ def write_schedule(due_ns: Sequence[int], *, title: str, console: Console | None
     gaps = [b - a for a, b in pairwise(due_ns)]
     mean = sum(gaps) / len(gaps) if gaps else 0
     spread = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5 / mean if mean else 0.0
-    console.print(f"[bold]{title}[/]  {len(due_ns)} requests  span {span_s:.3f} s  mean rate {rate}")
+    console.print(f"[bold]{escape(title)}[/]  {len(due_ns)} requests  span {span_s:.3f} s  mean rate {rate}")
     console.print(f"gap CV {spread:.3f}  ties {gaps.count(0)}  last due {due_ns[-1] / 1e9:.3f} s")
     bins = 60
     width = max(due_ns[-1] + 1, 1) / bins

@@ -1,6 +1,7 @@
 """What becomes of a request is decided by numbers alone: no socket here."""
 
 from collections import Counter
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from loadgen.servers.simulated.fate import Fate, Fates
 from loadgen.servers.simulated.model import Model
 from loadgen.servers.simulated.pacing import Pacing, PacingRecord
 from loadgen.servers.simulated.responses import RefusedError
+from loadgen.servers.simulated.rhythm import Rhythm
 from loadgen.servers.simulated.wish import NO_WISH, Wish, wish_from
 
 
@@ -34,7 +36,7 @@ def fates(count: int, **settings: Any) -> list[Fate]:
     return [drawn.draw(asked()) for _ in range(count)]
 
 
-MIXED = {"tokens_spread": 0.5, "reject_pct": 10, "cut_pct": 20, "stall_pct": 5, "error_pct": 15}
+MIXED: dict[str, Any] = {"tokens_spread": 0.5, "reject_pct": 10, "cut_pct": 20, "stall_pct": 5, "error_pct": 15}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,28 @@ def test_a_wished_ttft_stands_as_it_is() -> None:
     model = Model(ttft_ns=1000, prefill_ns_per_token=10)
 
     assert 7 == Fates(model).draw(asked(input_tokens=50, wish=Wish(ttft_ns=7))).first_ns
+
+
+@pytest.mark.parametrize(("active", "expected"), [(1, 1000), (2, 1500), (5, 3000)])
+def test_each_other_request_in_the_batch_lengthens_the_gap(active: int, expected: int) -> None:
+    assert expected == Rhythm(1000, model=Model(slowdown=0.5), seed=1).gap_ns(active)
+
+
+def test_without_jitter_gaps_are_even() -> None:
+    rhythm = Rhythm(1000, model=Model(), seed=1)
+
+    assert {1000} == {rhythm.gap_ns(1) for _ in range(50)}
+
+
+def test_jitter_spreads_gaps_around_their_median_the_same_way_for_the_same_seed() -> None:
+    def gaps(seed: int) -> list[int]:
+        rhythm = Rhythm(1_000_000, model=Model(jitter=0.5), seed=seed)
+        return [rhythm.gap_ns(1) for _ in range(2000)]
+
+    assert gaps(1) == gaps(1)
+    assert gaps(1) != gaps(2)
+    assert pytest.approx(1_000_000, rel=0.05) == median(gaps(1))
+    assert max(gaps(1)) > 3_000_000 > 300_000 > min(gaps(1))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ As vLLM does, it sends a stream's headers as soon as the request has a slot or a
 together with the first token. Any model name is answered under that name. Its tokenizer counts words split at
 whitespace (token ids in a completion's `prompt` count one each), at least one a request. An answer that fits its cap
 finishes with `stop`, one that the cap cut short with `length`; `ignore_eos` with a cap gives exactly that many tokens.
+A client that closes its connection, or only its sending half, has left: its slot is free at once.
 
 A request may say what becomes of it in the header `x-sim: key=value,...`:
 

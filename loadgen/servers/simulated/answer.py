@@ -1,36 +1,19 @@
 """One answer in progress: what is written at each token's moment."""
 
-import math
-import random
 import time
 from abc import ABC, abstractmethod
 
 from loadgen.servers.simulated.asked import Asked
-from loadgen.servers.simulated.babble import LENGTH, Babble
+from loadgen.servers.simulated.babble import LENGTH
 from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.fate import Fate
-from loadgen.servers.simulated.metronome import Metronome
-from loadgen.servers.simulated.model import Model
-from loadgen.servers.simulated.pacing import PacingRecord
 from loadgen.servers.simulated.responses import RefusedError, stream_head, whole
-from loadgen.servers.simulated.slots import Slots
-from loadgen.servers.simulated.tally import Tally
+from loadgen.servers.simulated.rhythm import Rhythm
+from loadgen.servers.simulated.room import Room
 from loadgen.wire.events import Usage
 
 # Tokens in one write of an answer that is late: the others are due as well.
 _BURST = 64
-
-
-class Room:
-    """What all answers of one server share."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.metronome = Metronome()
-        self.slots = Slots(model.slots, queue=model.queue)
-        self.babble = Babble(model.seed)
-        self.tally = Tally()
-        self.pacing = PacingRecord()
 
 
 class Answer(ABC):
@@ -43,21 +26,22 @@ class Answer(ABC):
         self._connection = connection
         self._close = close
         self._said = 0
+        self._due_ns = 0  # the next token's moment
         self._stalled = False
-        self._jitter = random.Random(fate.jitter_seed) if room.model.jitter else None
-        self._steady = room.model.slowdown == 0 and self._jitter is None
+        self._rhythm = Rhythm(fate.itl_ns, model=room.model, seed=fate.jitter_seed)
         self.over = False
         connection.on_leaving = self._abandon
 
     def start(self) -> None:
         """Begin: a slot is held from now on."""
-        self._room.metronome.add(time.monotonic_ns() + self._fate.first_ns, self)
+        self._due_ns = time.monotonic_ns() + self._fate.first_ns
+        self._room.metronome.add(self._due_ns, self)
 
-    def tick(self, due_ns: int) -> int | None:
-        """Say the tokens that are due, the first at `due_ns`; return when the next one is, None after the end."""
-        fate, first = self._fate, self._said
+    def tick(self) -> int | None:
+        """Say the tokens that are due; return when the next one is, None after the end."""
+        fate, first, due_ns = self._fate, self._said, self._due_ns
         if first == fate.spoken:
-            return self._fail(due_ns)
+            return self._fail()
         now_ns = time.monotonic_ns()
         said, most = first, min(fate.spoken, first + _BURST)
         late_ns = []
@@ -65,8 +49,8 @@ class Answer(ABC):
             said += 1
             late_ns.append(now_ns - due_ns)
             # From the moment it was due, not from now: lateness must not add up.
-            due_ns += fate.itl_ns if self._steady else self._gap_ns()
-        self._said = said
+            due_ns += self._rhythm.gap_ns(self._room.slots.active)
+        self._said, self._due_ns = said, due_ns
         self._say(first, late_ns)
         if fate.fault is None and said == fate.tokens and self._write_last(self._closing()):
             self._room.tally.completed += 1
@@ -88,14 +72,7 @@ class Answer(ABC):
     def _before_cut(self) -> bytes:
         """Return what is still written before the connection is cut."""
 
-    def _gap_ns(self) -> int:
-        room = self._room
-        gap_ns = self._fate.itl_ns * (1 + room.model.slowdown * (room.slots.active - 1))
-        if self._jitter is not None:
-            gap_ns *= math.exp(self._jitter.gauss(0.0, room.model.jitter))
-        return round(gap_ns)
-
-    def _fail(self, due_ns: int) -> int | None:
+    def _fail(self) -> int | None:
         tally = self._room.tally
         match self._fate.fault:
             case "error":
@@ -105,7 +82,7 @@ class Answer(ABC):
             case "stall" if not self._stalled:
                 self._stalled = True
                 tally.stalled += 1
-                return due_ns + self._room.model.stall_ns
+                return self._due_ns + self._room.model.stall_ns
             case "cut":
                 tally.cut += 1
                 self._connection.write(self._before_cut())

@@ -18,13 +18,13 @@ class Ticking(Protocol):
 
     over: bool
 
-    def tick(self, due_ns: int) -> int | None:
-        """Do what was due at `due_ns`; return when the next is due, None when nothing is."""
+    def tick(self) -> int | None:
+        """Do what is due; return when the next is due, None when nothing is."""
         ...
 
 
 class Metronome:
-    """Ticks each of its subjects at its own moments on the monotonic clock: late ones at once, in order of due time."""
+    """Ticks each of its subjects at its own moments on the monotonic clock; who is late is ticked at once."""
 
     def __init__(self) -> None:
         self._timer = Timer()
@@ -44,10 +44,11 @@ class Metronome:
         due = self._due
         while True:
             ticks = 0
-            while due and due[0][0] <= time.monotonic_ns():
-                due_ns, number, subject = heapq.heappop(due)
-                if not subject.over and (next_ns := subject.tick(due_ns)) is not None:
-                    heapq.heappush(due, (next_ns, number, subject))
+            while due and due[0][0] <= (now_ns := time.monotonic_ns()):
+                _, number, subject = heapq.heappop(due)
+                if not subject.over and (next_ns := subject.tick()) is not None:
+                    # Who is behind even so comes after all who are due by now.
+                    heapq.heappush(due, (max(next_ns, now_ns), number, subject))
                 ticks += 1
                 if ticks == _BATCH:
                     ticks = 0

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from loadgen.servers.simulated.answer import Answer, Room, StreamedAnswer, WholeAnswer
+from loadgen.servers.simulated.answer import Answer, StreamedAnswer, WholeAnswer
 from loadgen.servers.simulated.asked import asked_from
 from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.fate import Fates
 from loadgen.servers.simulated.request import Request
 from loadgen.servers.simulated.responses import RefusedError, whole
+from loadgen.servers.simulated.room import Room
 from loadgen.servers.simulated.wish import wish_from
 
 

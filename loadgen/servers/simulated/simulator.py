@@ -5,10 +5,10 @@ import socket
 
 import trio
 
-from loadgen.servers.simulated.answer import Room
 from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.model import Model
 from loadgen.servers.simulated.pacing import Pacing
+from loadgen.servers.simulated.room import Room
 from loadgen.servers.simulated.service import Service
 from loadgen.servers.simulated.tally import Tally
 

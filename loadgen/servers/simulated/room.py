@@ -1,0 +1,20 @@
+"""What the answers of one server share."""
+
+from loadgen.servers.simulated.babble import Babble
+from loadgen.servers.simulated.metronome import Metronome
+from loadgen.servers.simulated.model import Model
+from loadgen.servers.simulated.pacing import PacingRecord
+from loadgen.servers.simulated.slots import Slots
+from loadgen.servers.simulated.tally import Tally
+
+
+class Room:
+    """The model, its slots, its time, its words, and what is kept of what happened."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.metronome = Metronome()
+        self.slots = Slots(model.slots, queue=model.queue)
+        self.babble = Babble(model.seed)
+        self.tally = Tally()
+        self.pacing = PacingRecord()
