@@ -1,4 +1,4 @@
-"""What tests share: servers, the command line in a process of its own, and the folder of odd streams beside the checkout."""
+"""What tests share: servers, the command line in a process of its own, the odd streams beside the checkout."""
 
 import os
 import re

@@ -46,6 +46,7 @@ class Connection:
         "_sized",
         "_status",
         "_stray",
+        "_take",
         "_unwritten",
         "exchange",
         "fd",
@@ -75,6 +76,7 @@ class Connection:
         self._complete = False
         self._reusable = False
         self._stray = False  # bytes came after its end
+        self._take = _ignore  # who gets body bytes
 
     # -- our side ------------------------------------------------------------
 
@@ -145,6 +147,7 @@ class Connection:
             trio.lowlevel.notify_closing(self.sock)
             self.sock.close()
             self._parser = None
+            self._take = _ignore
             self._unwritten = []
             self._on_idle(self, False)
 
@@ -171,38 +174,45 @@ class Connection:
         stamp = stamp_of(ancillary, offset_ns, exchange.sent_ns or 0, now)
         if stamp is None:
             exchange.kernel_stamps = False
-            self._feed(exchange, data, now, floor_ns)
-            return -1
-        self._feed(exchange, data, stamp, floor_ns)
-        return now - stamp
-
-    def _feed(self, exchange: Exchange, data: bytes, at_ns: int, floor_ns: int) -> None:
-        self._at_ns, self._floor_ns = at_ns, floor_ns
+            self._at_ns = now
+        else:
+            self._at_ns = stamp
+        self._floor_ns = floor_ns
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserCallbackError as error:
-            raise error.__context__ or error from None  # a fault of ours, not of the bytes
-        except httptools.HttpParserUpgrade:
-            self._end(exchange, Ending("malformed", "upgrade"), at_ns)
-            return
-        except httptools.HttpParserError as error:
-            if not self._complete:
-                self._end(exchange, Ending("malformed", _http_word(error)), at_ns)
-                return
-            self._stray = True
-        if self._complete:
-            self._end(exchange, COMPLETE, at_ns)
-            return
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._misread(exchange, error)
         sink = exchange.sink
-        if sink.stop:
-            self._end(exchange, Ending("stopped"), at_ns)
-        elif sink.ended and not exchange.lingering:
-            exchange.lingering = True
-            exchange.owner.lingers(exchange)
-        elif not self._status:
-            self._head_bytes += len(data)
+        if self._complete:
+            self._end(exchange, COMPLETE, self._at_ns)
+        elif sink.ended or sink.stop or not self._status:
+            self._weigh(exchange, len(data))
+        return -1 if stamp is None else now - stamp
+
+    def _misread(self, exchange: Exchange, error: Exception) -> None:
+        """Take what llhttp refused; after the end of the message it only makes the connection unusable."""
+        if isinstance(error, httptools.HttpParserCallbackError):
+            raise error.__context__ or error from None  # a fault of ours, not of the bytes
+        if self._complete:
+            self._stray = True
+        else:
+            word = "upgrade" if isinstance(error, httptools.HttpParserUpgrade) else _http_word(error)
+            self._end(exchange, Ending("malformed", word), self._at_ns)
+
+    def _weigh(self, exchange: Exchange, size: int) -> None:
+        """Decide on a message that is not complete, and of which we may have had enough."""
+        if self.exchange is None:
+            return  # it has ended
+        if exchange.sink.stop:
+            self._end(exchange, Ending("stopped"), self._at_ns)
+        elif exchange.sink.ended:
+            if not exchange.lingering:
+                exchange.lingering = True
+                exchange.owner.lingers(exchange)
+        else:
+            self._head_bytes += size
             if self._head_bytes > MAX_HEAD_BYTES:
-                self._end(exchange, Ending("malformed", "head_too_large"), at_ns)
+                self._end(exchange, Ending("malformed", "head_too_large"), self._at_ns)
 
     def _end_of_file(self, exchange: Exchange, now: int) -> None:
         if self._status and not self._sized:
@@ -258,18 +268,24 @@ class Connection:
             name in (b"content-length", b"transfer-encoding") for name, _ in self._headers
         )
         exchange.sink.head(status, self._headers, self._at_ns)
-        self._complete = exchange.is_head
+        if exchange.is_head:
+            self._complete = True
+        else:
+            self._take = exchange.sink.body
 
     def on_body(self, data: bytes) -> None:
-        if self.exchange is not None and not self._complete:
-            self.exchange.sink.body(data, self._at_ns, self._floor_ns)
+        self._take(data, self._at_ns, self._floor_ns)
 
     def on_message_complete(self) -> None:
         if self._status:
-            self._complete = True
+            self._complete, self._take = True, _ignore
             self._reusable = self._parser.should_keep_alive()  # llhttp forgets it with the message
         else:  # an interim response (100, 103): the real one is still to come
             self._headers = []
+
+
+def _ignore(data: bytes, at_ns: int, floor_ns: int) -> None:
+    """Take body bytes that belong to no message of ours."""
 
 
 def _cut(error: OSError) -> Ending:

@@ -33,17 +33,18 @@ def keeper() -> socket.socket:
 
 def wall_offset_ns() -> int:
     """Return what to add to wall-clock ns to get monotonic ns, sampled now."""
-    best = None
-    for _ in range(4):  # a preemption between the two clocks would be our error for a whole batch
-        before = time.monotonic_ns()
-        wall = time.time_ns()
-        spread = time.monotonic_ns() - before
-        if best is None or spread < best[0]:
-            best = (spread, before + spread // 2 - wall)
+    before = time.monotonic_ns()
+    wall = time.time_ns()
+    spread = time.monotonic_ns() - before
+    for _ in range(3):  # a preemption between the two clocks would be our error for a whole batch
         if spread < 5_000:
             break
-    assert best is not None
-    return best[1]
+        again = time.monotonic_ns()
+        wall_again = time.time_ns()
+        spread_again = time.monotonic_ns() - again
+        if spread_again < spread:
+            before, wall, spread = again, wall_again, spread_again
+    return before + spread // 2 - wall
 
 
 def stamp_of(ancillary: list[tuple[int, int, bytes]], offset_ns: int, floor_ns: int, now_ns: int) -> int | None:

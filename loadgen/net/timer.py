@@ -10,6 +10,7 @@ import trio
 
 # By ctypes: the os module has these calls from Python 3.13 on only.
 _libc = ctypes.CDLL(None, use_errno=True)
+_settime = _libc.timerfd_settime
 _ABSOLUTE = 1  # TFD_TIMER_ABSTIME
 
 
@@ -22,6 +23,8 @@ class Timer:
 
     def __init__(self) -> None:
         self._fd = int(_libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC))
+        self._spec = _ItimerSpec()
+        self._by_reference = ctypes.byref(self._spec)
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "timerfd_create")
 
@@ -38,8 +41,8 @@ class Timer:
 
     def ring_by(self, at_ns: int) -> None:
         """Set the alarm of a task that waits already, to an earlier or a later moment."""
-        spec = _ItimerSpec(0, 0, *divmod(max(at_ns, 1), 1_000_000_000))
-        _libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(spec), None)
+        self._spec.value_s, self._spec.value_ns = divmod(max(at_ns, 1), 1_000_000_000)
+        _settime(self._fd, _ABSOLUTE, self._by_reference, None)
 
     def close(self) -> None:
         if self._fd >= 0:

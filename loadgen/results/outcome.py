@@ -25,8 +25,8 @@ Outcome: TypeAlias = Literal[
 
 # What servers say when generation ended by itself, and when a limit on tokens ended it.
 NATURAL = frozenset(
-    ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "STOP", "end", "complete")
-    + ("tool_calls", "function_call", "tool_use")
+    {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "STOP", "end", "complete"}
+    | {"tool_calls", "function_call", "tool_use"}
 )
 CAP = frozenset(
     ("length", "max_tokens", "model_length", "MAX_TOKENS", "max_output_tokens", "model_context_window_exceeded")

@@ -2,7 +2,7 @@
 
 from array import array
 
-from loadgen.wire.events import FRAME_KINDS, End, Failure, Finish, Malformed, Output, Role, Usage
+from loadgen.wire.events import FRAME_KINDS, OTHER, End, Failure, Finish, Malformed, Output, Role, Usage
 from loadgen.wire.formats import Decode
 from loadgen.wire.framing import FRAMINGS, Frame, Framer, content_type
 from loadgen.wire.jsontext import parse, word
@@ -166,11 +166,8 @@ class Reading:
         decode = self._decode
         if decode is None:
             decode = self._recognise(frame)
-            if decode is None:
-                self._note(frame, at_ns, _OTHER)
-                return
         try:
-            events = decode(frame)
+            events = decode(frame) if decode is not None else OTHER
         except Malformed as error:
             self._break(str(error))
             return
@@ -194,7 +191,11 @@ class Reading:
             self.last_output_ns = at_ns
             if self.first_output_ns is None:
                 self.first_output_ns = at_ns
-        self._note(frame, at_ns, kind)
+        if self.first_frame_ns is None:
+            self.first_frame_ns = at_ns
+        self.frame_at_ns.append(at_ns)
+        self.frame_bytes.append(len(frame.data))
+        self.frame_kinds.append(kind)
 
     def _take(self, event: object, at_ns: int) -> int:
         """Take what is said once a stream or so; return the frame kind it makes."""
@@ -220,13 +221,6 @@ class Reading:
                 self.ended = True
                 return _ERROR
         return _OTHER
-
-    def _note(self, frame: Frame, at_ns: int, kind: int) -> None:
-        if self.first_frame_ns is None:
-            self.first_frame_ns = at_ns
-        self.frame_at_ns.append(at_ns)
-        self.frame_bytes.append(len(frame.data))
-        self.frame_kinds.append(kind)
 
     def _recognise(self, frame: Frame) -> Decode | None:
         dialect = recognise(frame)

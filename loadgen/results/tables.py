@@ -80,18 +80,26 @@ def requests_table(rows: Sequence[Row], planned: Sequence[Planned], *, run: str,
 def frames_table(rows: Iterable[Row]) -> pl.DataFrame:
     """Return each stream's frames as lists: ns from sent, bytes of data, leading kind."""
     seen = [row for row in rows if row.frames]
-    kinds = [[FRAME_KINDS[code] for code in row.frame_kinds] for row in seen]
-    return pl.DataFrame(
+    at_ns, sizes, kinds = array("q"), array("I"), bytearray()
+    for row in seen:
+        at_ns.frombytes(row.frame_at_ns)
+        sizes.frombytes(row.frame_bytes)
+        kinds += row.frame_kinds
+    # Flat first, then grouped: a list of lists would be built value by value.
+    flat = pl.DataFrame(
         [
             pl.Series("seq", [row.seq for row in seen], dtype=pl.Int64),
             pl.Series("attempt", [row.attempt for row in seen], dtype=pl.Int64),
-            pl.Series("at_ns", [_from_sent(row) for row in seen], dtype=pl.List(pl.Int64)),
-            pl.Series("bytes", [array("I", row.frame_bytes).tolist() for row in seen], dtype=pl.List(pl.Int64)),
-            pl.Series("kind", kinds, dtype=pl.List(KINDS)),
+            pl.Series("sent_ns", [row.sent_ns or 0 for row in seen], dtype=pl.Int64),
+            pl.Series("frames", [row.frames for row in seen], dtype=pl.Int64),
         ]
+    ).select(pl.all().exclude("frames").repeat_by("frames").explode())
+    return (
+        flat.with_columns(
+            pl.Series("at_ns", at_ns, dtype=pl.Int64),
+            pl.Series("bytes", sizes, dtype=pl.UInt32).cast(pl.Int64),
+            pl.Series("kind", array("B", kinds), dtype=pl.UInt8).cat.to(KINDS),
+        )
+        .group_by("seq", "attempt", maintain_order=True)
+        .agg(pl.col("at_ns") - pl.col("sent_ns"), "bytes", "kind")
     )
-
-
-def _from_sent(row: Row) -> list[int]:
-    sent = row.sent_ns or 0
-    return [at - sent for at in array("q", row.frame_at_ns)]

@@ -1,0 +1,200 @@
+"""The project's own speed and truth, measured: client on one core, a server that logs the truth on the other.
+
+Needs two cores, gcc, and the bench folder beside the checkout (../shared/bench: the truth server, the fidelity check,
+the aiohttp yardstick); says so where they are missing. Quote ratios within one run of this script: machines differ.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BENCH = ROOT.parent / "shared" / "bench"
+SERVER_CORE, CLIENT_CORE = "0", "1"
+PROMPT = ("--prompt", "hi " * 20, "--model", "sim", "--cache", "cold")
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@contextmanager
+def truth_server(work: Path, *, ttft_us: int, itl_us: int, tokens: int) -> Iterator[tuple[int, Path]]:
+    """Yield port and log of a running truth server."""
+    port, log = free_port(), work / "truth.csv"
+    command = [work / "truth_server", port, ttft_us, itl_us, tokens, log]
+    server = subprocess.Popen(["taskset", "-c", SERVER_CORE, *map(str, command)], stderr=subprocess.DEVNULL, cwd=work)
+    try:
+        time.sleep(0.3)
+        yield port, log
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def client(*arguments: str | Path) -> tuple[float, dict[str, object]]:
+    """Run loadgen on its core; return the CPU seconds of the whole process, and its summary."""
+    command = ["taskset", "-c", CLIENT_CORE, sys.executable, "-m", "loadgen", "run", *map(str, arguments), "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"loadgen ended with {os.waitstatus_to_exitcode(status)}")
+    return used.ru_utime + used.ru_stime, json.loads(output)
+
+
+def lateness(summary: dict) -> str:
+    of = summary["metrics"]["generator_lateness"]
+    return f"generator lateness p50 {of['p50']:.3f} p99 {of['p99']:.3f} max {of['max']:.3f} ms"
+
+
+def truth(work: Path) -> None:
+    """What we measured against what the server logged, at 100 and 200 requests/s for 20 s."""
+    for rate in (100, 200):
+        with truth_server(work, ttft_us=200_000, itl_us=20_000, tokens=100) as (port, log):
+            run = work / f"truth-{rate}"
+            _, summary = client(f"127.0.0.1:{port}", *PROMPT, "--rate", str(rate), "--duration", "20s", "--out", run)
+        check = subprocess.run(
+            [sys.executable, BENCH / "fidelity.py", run, log, "--max-ms", "1.0"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        verdict = "passes" if check.returncode == 0 else "FAILS"
+        seen = re.search(r"server saw .*", check.stdout)
+        worst = re.search(r"worst percentile error .*", check.stdout)
+        print(
+            f"truth {rate}/s: fidelity {verdict}; {seen and seen[0]}; {worst and worst[0]}; {lateness(summary)}",
+            flush=True,
+        )
+
+
+def cost(work: Path) -> None:
+    """CPU per timed frame, ours (whole process, from start to summary) and a plain aiohttp loop's, in turn."""
+    yardstick = ROOT / ".venv" / "yardstick"
+    if not yardstick.exists():
+        subprocess.run([sys.executable, "-m", "venv", yardstick], check=True)
+        subprocess.run(
+            [yardstick / "bin" / "pip", "install", "-q", "aiohttp==3.14.5"], check=True, stderr=subprocess.DEVNULL
+        )
+    # Both send at the same constant rate. At 250/s the streams' 20 ms frames fall in step in five groups; at 253/s they
+    # spread over all phases, which costs every client more.
+    for rate in (250, 253):
+        ratios = []
+        for turn in range(3):
+            with truth_server(work, ttft_us=200_000, itl_us=20_000, tokens=100) as (port, _):
+                run = work / f"cost-{rate}-{turn}"
+                cpu, summary = client(
+                    f"127.0.0.1:{port}", *PROMPT, "--rate", str(rate), "--requests", str(20 * rate), "--out", run
+                )
+                frames = 100 * summary["outcomes"]["completed"]
+                loop = [yardstick / "bin" / "python", BENCH / "aiohttp_loop.py", str(rate), str(20 * rate), str(port)]
+                plain = subprocess.run(
+                    ["taskset", "-c", CLIENT_CORE, *loop], capture_output=True, text=True, check=True
+                ).stdout
+            theirs = float(re.search(r"us/frame ([\d.]+)", plain)[1])
+            ours = cpu / frames * 1e6
+            ratios.append(ours / theirs)
+            print(
+                f"cost {rate}/s: ours {ours:.1f} us/frame (whole process, start to summary), aiohttp {theirs:.1f}, "
+                f"ratio {ratios[-1]:.2f}; {lateness(summary)}",
+                flush=True,
+            )
+        print(
+            f"cost {rate}/s: ratio median {sorted(ratios)[1]:.2f}, from {min(ratios):.2f} to {max(ratios):.2f}",
+            flush=True,
+        )
+
+
+def requests(work: Path) -> None:
+    """3,000 one-token requests a second on one core."""
+    for turn in range(3):
+        with truth_server(work, ttft_us=0, itl_us=0, tokens=1) as (port, _):
+            _, summary = client(
+                f"127.0.0.1:{port}", *PROMPT, "--rate", "3000", "--duration", "10s", "--out", work / f"requests-{turn}"
+            )
+        print(
+            f"requests {turn}: {summary['completed_per_sec']:.0f}/s completed of {summary['offered']}; "
+            f"{lateness(summary)}; {summary['generator']['cpu_pct']:.0f} % of a core",
+            flush=True,
+        )
+
+
+def memory(work: Path) -> None:
+    """The resident set after 50,000 and after 200,000 short requests of one run, from the run's own samples."""
+    with truth_server(work, ttft_us=0, itl_us=0, tokens=1) as (port, _):
+        run = work / "memory"
+        command = [
+            "taskset", "-c", CLIENT_CORE, sys.executable, "-m", "loadgen", "run", f"127.0.0.1:{port}", *PROMPT,
+            "--rate", "2000", "--requests", "200000", "--out", str(run),
+        ]  # fmt: skip
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        resident = {}
+        for count in (50_000, 200_000):
+            while not (run / "run.json").exists():
+                time.sleep(0.01)
+            started = json.loads((run / "run.json").read_text())["clock"]["started_unix_ns"] / 1e9
+            time.sleep(max(0.0, started + count / 2000 - 0.2 - time.time()))
+            statm = Path(f"/proc/{process.pid}/statm").read_text().split()
+            resident[count] = int(statm[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+        if process.wait():
+            raise SystemExit("loadgen failed")
+    early, late = resident.values()
+    print(f"memory: {early:.1f} MiB after 50,000, {late:.1f} MiB after 200,000: {late / early - 1:+.1%}", flush=True)
+
+
+def start(work: Path) -> None:
+    """How long --help takes, and how long after its start a run sends its first request."""
+    best = min(_timed([sys.executable, "-m", "loadgen", "--help"]) for _ in range(5))
+    with truth_server(work, ttft_us=0, itl_us=0, tokens=1) as (port, _):
+        firsts = []
+        for turn in range(3):
+            began = time.time()
+            run = work / f"start-{turn}"
+            client(f"127.0.0.1:{port}", "--recording", ROOT / "schedules" / "demo.jsonl", "--rate", "50", "--out", run)
+            firsts.append(json.loads((run / "run.json").read_text())["clock"]["started_unix_ns"] / 1e9 - began)
+    print(
+        f"start: --help in {best:.2f} s; first request {min(firsts):.2f} to {max(firsts):.2f} s after the start",
+        flush=True,
+    )
+
+
+def _timed(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+BENCHES: dict[str, Callable[[Path], None]] = {
+    "truth": truth,
+    "cost": cost,
+    "requests": requests,
+    "memory": memory,
+    "start": start,
+}
+
+
+def main(names: list[str]) -> None:
+    if not BENCH.is_dir():
+        raise SystemExit(f"error: {BENCH} is missing\nhint: the truth server and the fidelity check live there")
+    if unknown := set(names) - set(BENCHES):
+        raise SystemExit(f"error: no bench {', '.join(unknown)}\nhint: there are {', '.join(BENCHES)}")
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        subprocess.run(["gcc", "-O2", "-o", work / "truth_server", BENCH / "truth_server.c"], check=True)
+        for name in names or BENCHES:
+            BENCHES[name](work)
+
+
+main(sys.argv[1:])
