@@ -171,21 +171,18 @@ class Connection:
             self._end_of_file(exchange, now)
             return -1
         exchange.reads += 1
-        stamp = stamp_of(ancillary, offset_ns, exchange.sent_ns or 0, now)
+        stamp = stamp_of(ancillary, offset_ns, exchange.sent_ns or 0, now) if ancillary else None
         if stamp is None:
             exchange.kernel_stamps = False
-            self._at_ns = now
-        else:
-            self._at_ns = stamp
+        self._at_ns = now if stamp is None else stamp
         self._floor_ns = floor_ns
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._misread(exchange, error)
-        sink = exchange.sink
         if self._complete:
             self._end(exchange, COMPLETE, self._at_ns)
-        elif sink.ended or sink.stop or not self._status:
+        elif exchange.sink.ended or not self._status:
             self._weigh(exchange, len(data))
         return -1 if stamp is None else now - stamp
 
@@ -193,17 +190,19 @@ class Connection:
         """Take what llhttp refused; after the end of the message it only makes the connection unusable."""
         if isinstance(error, httptools.HttpParserCallbackError):
             raise error.__context__ or error from None  # a fault of ours, not of the bytes
-        if self._complete:
+        if isinstance(error, httptools.HttpParserUpgrade):
+            self._complete = False
+            self._end(exchange, Ending("malformed", "upgrade"), self._at_ns)
+        elif self._complete:
             self._stray = True
         else:
-            word = "upgrade" if isinstance(error, httptools.HttpParserUpgrade) else _http_word(error)
-            self._end(exchange, Ending("malformed", word), self._at_ns)
+            self._end(exchange, Ending("malformed", _http_word(error)), self._at_ns)
 
     def _weigh(self, exchange: Exchange, size: int) -> None:
         """Decide on a message that is not complete, and of which we may have had enough."""
         if self.exchange is None:
             return  # it has ended
-        if exchange.sink.stop:
+        if exchange.sink.broken:
             self._end(exchange, Ending("stopped"), self._at_ns)
         elif exchange.sink.ended:
             if not exchange.lingering:

@@ -10,8 +10,8 @@ from loadgen.wire.ending import Ending
 class Sink(Protocol):
     """Who reads the response. Nothing here may raise: the caller is the loop that reads every socket."""
 
-    ended: bool  # the end marker came: the rest of the message is awaited for a second at most
-    stop: bool  # nothing more is wanted
+    ended: bool  # no more frames are wanted: the rest of the message is awaited for a second at most
+    broken: bool  # nothing more can be trusted: the connection is closed at once
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]], at_ns: int) -> None: ...
 

@@ -48,14 +48,12 @@ def wall_offset_ns() -> int:
 
 
 def stamp_of(ancillary: list[tuple[int, int, bytes]], offset_ns: int, floor_ns: int, now_ns: int) -> int | None:
-    """Return when the kernel says that the read's last byte arrived; None when it does not say, or says nonsense.
+    """Return when the kernel says that the read's last byte arrived; None when what it says is nonsense.
 
     Nonsense is a moment before `floor_ns` (nothing was asked for yet) or after `now_ns`: the wall clock was stepped.
     """
-    if not ancillary:
-        return None
     seconds, nanoseconds = _timespec(ancillary[0][2])
     stamp: int = seconds * 1_000_000_000 + nanoseconds + offset_ns
-    if stamp < floor_ns - _SLACK_NS or stamp > now_ns + _SLACK_NS:
-        return None
-    return stamp if stamp < now_ns else now_ns
+    if floor_ns - _SLACK_NS <= stamp <= now_ns:
+        return stamp
+    return now_ns if now_ns < stamp <= now_ns + _SLACK_NS else None

@@ -18,15 +18,17 @@ _KEPT_BODY_BYTES = 1024 * 1024  # of an answer that is no stream: enough for any
 class Reading:
     """One response, read as it arrives. Moments are ns since the run's start, None until they happen.
 
-    `ended` is true from the end marker or an error frame on: what follows is read only to free the connection.
-    `stop` is true after a broken frame: nothing more can be trusted.
+    `ended` is true from the end marker, an error frame or a broken frame on: what follows is read only to free the
+    connection, and after a broken frame (`broken`) not even that.
     """
 
     __slots__ = (
         "_body",
         "_decode",
         "_framer",
+        "_speaking",
         "answered",
+        "broken",
         "choices",
         "content_type",
         "encoded",
@@ -48,7 +50,6 @@ class Reading:
         "response_bytes",
         "retry_after",
         "status",
-        "stop",
         "terminal_ns",
         "uncertainty_ns",
         "usage",
@@ -69,7 +70,7 @@ class Reading:
         self.failure: str | None = None
         self.malformed: str | None = None
         self.ended = False
-        self.stop = False
+        self.broken = False
         self.usage: Usage | None = None
         self.choices: set[int] = set()
         self.answered: set[int] = set()
@@ -83,6 +84,7 @@ class Reading:
         self.frame_kinds = bytearray()
         self._framer: Framer | None = None
         self._decode: Decode | None = None
+        self._speaking: tuple[int, int] | None = None  # the choice and kind of the last output
         self._body: list[bytes] = []
 
     @property
@@ -117,7 +119,7 @@ class Reading:
                 self._body.append(data)
             return
         self.response_bytes += len(data)
-        if self.ended or self.stop:
+        if self.ended:
             return
         try:
             frames = self._framer.feed(data)
@@ -129,7 +131,7 @@ class Reading:
         else:
             outputs = self.output_frames
             for frame in frames:
-                if self.ended or self.stop:
+                if self.ended:
                     break
                 self._frame(frame, at_ns)
             if self.output_frames - outputs > 1:  # they share a stamp that is true of the last one only
@@ -137,10 +139,10 @@ class Reading:
 
     def close(self, at_ns: int, *, clean: bool, accept_missing_end_marker: bool = False) -> None:
         """Take the end of the message; a clean one can complete a last frame."""
-        if self._framer is not None and clean and not (self.ended or self.stop):
+        if self._framer is not None and clean and not self.ended:
             for frame in self._framer.finish():
                 self._frame(frame, at_ns)
-            if accept_missing_end_marker and self.finishes and not self.ended and not self.stop:
+            if accept_missing_end_marker and self.finishes and not self.ended:
                 self.terminal_ns, self.ended = at_ns, True
         if self._framer is not None and self.format is None and self.frame_kinds:
             self.format = "other"
@@ -172,30 +174,37 @@ class Reading:
             self._break(str(error))
             return
         kind = _OTHER
-        had = self.output_chars
+        has_output = False
         for event in events:
             if isinstance(event, Output):
+                has_output = True
                 self.output_chars += len(event.text)
                 said = KIND[event.kind]
-                if event.choice not in self.answered and said in _ANSWERS:
-                    self.answered.add(event.choice)
-                if said == _TEXT and self.first_text_ns is None:
-                    self.first_text_ns = at_ns
-                self.choices.add(event.choice)
+                if (event.choice, said) != self._speaking:
+                    self._turn_to(event.choice, said, at_ns)
             else:
                 said = self._take(event, at_ns)
             if said < kind:
                 kind = said
-        if self.output_chars != had:
+        if has_output:
             self.output_frames += 1
             self.last_output_ns = at_ns
-            if self.first_output_ns is None:
-                self.first_output_ns = at_ns
         if self.first_frame_ns is None:
             self.first_frame_ns = at_ns
         self.frame_at_ns.append(at_ns)
         self.frame_bytes.append(len(frame.data))
         self.frame_kinds.append(kind)
+
+    def _turn_to(self, choice: int, kind: int, at_ns: int) -> None:
+        """Note that output is of another choice or kind than before: rare, so that the frames in between cost less."""
+        self._speaking = (choice, kind)
+        self.choices.add(choice)
+        if kind in _ANSWERS:
+            self.answered.add(choice)
+        if self.first_output_ns is None:
+            self.first_output_ns = at_ns
+        if kind == _TEXT and self.first_text_ns is None:
+            self.first_text_ns = at_ns
 
     def _take(self, event: object, at_ns: int) -> int:
         """Take what is said once a stream or so; return the frame kind it makes."""
@@ -231,4 +240,5 @@ class Reading:
         return self._decode
 
     def _break(self, detail: str) -> None:
-        self.malformed, self.stop = detail, True
+        self.malformed = detail
+        self.ended = self.broken = True
