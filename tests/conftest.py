@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# Run inside an environment of their own.
+collect_ignore_glob = ["realservers/llamacpp/*"]
+
 SHARED = Path(__file__).parents[2] / "shared"
 CLEAN = {name: value for name, value in os.environ.items() if name != "LLM_API_KEY"} | {"COLUMNS": "120"}
 

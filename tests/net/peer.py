@@ -69,8 +69,8 @@ class Client:
     def lingers(self, exchange: Exchange) -> None:
         self.lingered.append(exchange)
 
-    def exchange(self, body: bytes = b"{}", *, method: str = "POST") -> Exchange:
-        head = b"%b / HTTP/1.1\r\nhost: test\r\ncontent-length: %d\r\n\r\n" % (method.encode(), len(body))
+    def exchange(self, body: bytes = b"{}", *, method: str = "POST", path: str = "/") -> Exchange:
+        head = f"{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {len(body)}\r\n\r\n".encode()
         return Exchange(head, body, Reading(), self, is_head=method == "HEAD")
 
     async def perform(self, body: bytes = b"{}", *, method: str = "POST") -> Exchange:
