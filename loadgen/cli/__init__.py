@@ -1,6 +1,7 @@
 """The command line: each command parses, calls, prints, exits."""
 
 import sys
+import traceback
 
 import typer
 
@@ -40,4 +41,8 @@ def main() -> None:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
+        sys.exit(EXIT_FAULT)
+    except Exception:
+        traceback.print_exc()
+        typer.echo("error: that is a fault of loadgen's own\nhint: what was measured is in the run's journal", err=True)
         sys.exit(EXIT_FAULT)

@@ -80,12 +80,12 @@ async def conduct_run(
                     nursery.start_soon(task)
                 await driver.run()
                 nursery.cancel_scope.cancel()
-        finally:
-            gc.enable()
-            gc.unfreeze()
-            pump.close()
             watch.sample()
             watch.keep_lags()
             journal.append(Closed(pacer.now(), stopped_by))
-            journal.flush()
+        finally:
+            gc.enable()
+            gc.unfreeze()
+            watch.close()
+            pump.close()
     return stopped_by

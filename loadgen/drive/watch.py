@@ -28,6 +28,8 @@ class Watch:
         self._connections = connections
         self._pacer = pacer
         self._journal = journal
+        # Opened once, and before the load: it may leave no descriptor to open it with.
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._loop_lag = Histogram()
         self._read_lag = Histogram()
         self._read_lags_us: Counter[int] = Counter()
@@ -51,11 +53,13 @@ class Watch:
                 lags_ns = now + LAGS_NS
                 self.keep_lags()
 
+    def close(self) -> None:
+        os.close(self._statm)
+
     def sample(self) -> None:
         """Journal what the process uses now."""
         used = resource.getrusage(resource.RUSAGE_SELF)
-        with open("/proc/self/statm", "rb") as statm:
-            resident = int(statm.read().split()[1]) * _PAGE_BYTES
+        resident = int(os.pread(self._statm, 64, 0).split()[1]) * _PAGE_BYTES
         self._journal.append(
             Sample(
                 at_ns=self._pacer.now(),

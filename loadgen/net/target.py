@@ -65,7 +65,9 @@ async def reach(target: Target, *, timeout_s: float) -> Address:
     try:
         found = await trio.socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise TargetError(f"{target}: the name {target.host!r} does not resolve ({error.strerror})") from None
+        raise TargetError(
+            f"{target}: the name {target.host!r} does not resolve ({error.strerror})", hint="check its spelling"
+        ) from None
     failure = "no address"
     for family, kind, protocol, _, sockaddr in found:
         sock = trio.socket.socket(family, kind, protocol)

@@ -7,7 +7,7 @@ import polars as pl
 
 from loadgen.report.backlog import backlog
 from loadgen.report.notes import notes
-from loadgen.results.finish import Finished, frame_gaps
+from loadgen.results.finish import IS_OUTPUT, Finished, frame_gaps
 from loadgen.results.histogram import Histogram
 from loadgen.results.metrics import COMPLETED, FINISHED, METRICS
 from loadgen.results.rundir import RunDir
@@ -108,6 +108,7 @@ def _part(offered: pl.DataFrame, gaps: pl.DataFrame, window: dict[str, float], s
         "good": good,
         "good_unmeasurable": len(unmeasurable),
         "goodput_per_sec": good / seconds,
+        "useful_per_sec": good / seconds,
         "useful_pct": 100 * good / count if count else None,
         "metrics": _distributions(offered, gaps),
     }
@@ -204,7 +205,7 @@ def _steady(everything: pl.DataFrame, frames: pl.DataFrame, window: dict[str, fl
     arrived = (
         frames.select("seq", "attempt", "at_ns", "kind")
         .explode("at_ns", "kind")
-        .filter(pl.col("kind").cast(pl.String).is_in(["text", "reasoning", "tool", "refusal"]))
+        .filter(IS_OUTPUT)
         .join(per_frame, on=["seq", "attempt"])
         .filter((pl.col("sent_ns") + pl.col("at_ns")).is_between(start, end))
     )

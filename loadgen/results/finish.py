@@ -12,6 +12,7 @@ from loadgen.results.journal import read_journal
 from loadgen.results.metrics import METRICS
 from loadgen.results.record import Closed, Lags, Row, Sample, Sent
 from loadgen.results.rundir import Plan, RunDir
+from loadgen.results.slo import parse_slo, with_good
 from loadgen.results.tables import frames_table, requests_table
 
 # Rows turned to columns at a time: what a chunk needs is bounded, however long the run was.
@@ -70,7 +71,8 @@ def finish(rundir: RunDir) -> Finished:
                 closed = record
     rows += _missing(plan, seen, sent, crashed=closed is None)
     flush()
-    requests = pl.concat(tables).sort("seq", "attempt")
+    slos = [parse_slo(text) for text in manifest["config"].get("slo") or []]
+    requests = with_good(pl.concat(tables).sort("seq", "attempt"), slos)
     requests.write_parquet(rundir.requests)
     all_frames = pl.concat(frames).sort("seq", "attempt")
     all_frames.write_parquet(rundir.frames)
@@ -162,6 +164,10 @@ def _rounded(ns: pl.Expr) -> pl.Expr:
     return pl.when(ns >= 1_000_000).then((ns + 500) // 1_000 * 1_000).otherwise(ns).alias("ns")
 
 
+# Of an exploded `kind`: the four kinds of output are the first of the enumeration.
+IS_OUTPUT = pl.col("kind").to_physical() < 4
+
+
 def frame_gaps(requests: pl.DataFrame, frames: pl.DataFrame) -> pl.DataFrame:
     """Return the gaps between successive output frames of finished streams: `seq, attempt, gap_ns`, pooled.
 
@@ -172,7 +178,7 @@ def frame_gaps(requests: pl.DataFrame, frames: pl.DataFrame) -> pl.DataFrame:
         frames.join(finished, on=["seq", "attempt"], how="semi")
         .select("seq", "attempt", "at_ns", "kind")
         .explode("at_ns", "kind")
-        .filter(pl.col("kind").cast(pl.String).is_in(["text", "reasoning", "tool", "refusal"]))
+        .filter(IS_OUTPUT)
         .select("seq", "attempt", pl.col("at_ns").diff().over("seq", "attempt").alias("gap_ns"))
         .drop_nulls("gap_ns")
     )

@@ -9,7 +9,6 @@ from loadgen.wire.jsontext import parse, word
 from loadgen.wire.recognise import recognise
 
 KIND = {name: code for code, name in enumerate(FRAME_KINDS)}
-OUTPUT_KINDS = ("text", "reasoning", "tool", "refusal")
 _TEXT, _DONE, _ERROR, _OTHER = KIND["text"], KIND["done"], KIND["error"], KIND["other"]
 _ANSWERS = (KIND["text"], KIND["tool"])  # what makes an answer
 _KEPT_BODY_BYTES = 1024 * 1024  # of an answer that is no stream: enough for any error object
