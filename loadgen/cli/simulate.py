@@ -1,5 +1,6 @@
 """`loadgen simulate`: the simulated model server."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,7 +8,7 @@ import typer
 from loadgen.errors import UsageError
 
 if TYPE_CHECKING:
-    from loadgen.servers.simulated import Model
+    from loadgen.servers.simulated import Model, Simulator
 
 _FAULTS = "Faults, in percent of requests"
 
@@ -69,7 +70,7 @@ def _serve(model: "Model", host: str, port: int) -> None:
     import trio
 
     from loadgen.net.limits import raise_descriptor_limit
-    from loadgen.servers.simulated import Simulator, serve
+    from loadgen.servers.simulated import serve
 
     raise_descriptor_limit()
     simulator: Simulator | None = None
@@ -93,4 +94,14 @@ def _serve(model: "Model", host: str, port: int) -> None:
     if refusal is not None:
         raise UsageError(f"{host}:{port}: {refusal}", hint="give a free --port, or 0")
     if simulator is not None:
-        typer.echo(f"served {simulator.tally}; frames {simulator.pacing()}", err=True)
+        typer.echo(_farewell(simulator), err=True)
+
+
+def _farewell(simulator: "Simulator") -> str:
+    """What it served, and how evenly: a simulated server that cannot keep its own time is no measure of anything."""
+    counts = ", ".join(f"{name} {count}" for name, count in asdict(simulator.tally).items() if count)
+    pacing = simulator.pacing()
+    if pacing is None:
+        return f"served: {counts or 'nothing'}"
+    late = f"p50 {pacing.p50_ms:.3f}, p99 {pacing.p99_ms:.3f}, max {pacing.max_ms:.1f} ms late"
+    return f"served: {counts}; {pacing.count} frames, {late}"
