@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 import trio
@@ -120,7 +121,7 @@ class Driver:
             if self._schedule.due_ns is not None:
                 await self._submit(senders, self._schedule.due_ns)
             else:
-                await self._call()
+                await self._call(senders)
         await self._drain()
 
     async def _submit(self, senders: trio.Nursery, due_ns: Sequence[int]) -> None:
@@ -144,27 +145,32 @@ class Driver:
             self._release(flight)
             senders.start_soon(self._send, flight)
 
-    async def _call(self) -> None:
-        """The closed loop: each caller sends its next request when the answer to its last has ended."""
+    async def _call(self, senders: trio.Nursery) -> None:
+        """The closed loop: returns when no caller will send any more, whatever is still in flight."""
+        schedule = self._schedule
         await self._pacer.wait_until(0)
-        async with trio.open_nursery() as callers:
-            for _ in range(self._schedule.callers or 1):
-                callers.start_soon(self._caller)
+        over = trio.Event()
+        for _ in range(schedule.callers or 1):
+            senders.start_soon(self._caller, over)
+        lasts_s = inf if schedule.length_ns is None else (schedule.warmup_ns + schedule.length_ns) / SECOND_NS
+        with trio.move_on_after(lasts_s):
+            await over.wait()
 
-    async def _caller(self) -> None:
+    async def _caller(self, over: trio.Event) -> None:
+        """Send the next request when the answer to the last has ended."""
         schedule = self._schedule
         while not self._is_stopped:
             now = self._pacer.now()
             is_warmup = now < schedule.warmup_ns
-            is_over = schedule.length_ns is not None and now >= schedule.warmup_ns + schedule.length_ns
-            if is_over or (schedule.measured is not None and self._measured >= schedule.measured):
-                return
+            is_late = schedule.length_ns is not None and now >= schedule.warmup_ns + schedule.length_ns
+            if is_late or (schedule.measured is not None and self._measured >= schedule.measured):
+                break
             self._measured += not is_warmup
             flight = self._flight(self._taken, None, is_warmup)
             self._taken += 1
             self._release(flight)
-            with trio.CancelScope(shield=True):  # stopping lets what is in flight come home
-                await self._send(flight)
+            await self._send(flight)
+        over.set()
 
     def _flight(self, seq: int, due_ns: int | None, is_warmup: bool) -> Flight:
         place = self._schedule.request_at(seq)

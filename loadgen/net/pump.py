@@ -27,7 +27,6 @@ class Pump:
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._keeper = keeper()
-        self._offset_ns = 0
         self._floor_ns = 0
         self.lags_ns: list[int] = []
 

@@ -185,6 +185,16 @@ async def test_a_closed_loop_of_a_duration_ends_with_it_and_leaves_warm_up_out(a
     assert [row.is_warmup for row in run.rows] == [True, True, False, False, False]
 
 
+async def test_a_closed_loop_is_drained_like_an_open_one(autojump_clock, tmp_path):
+    schedule = closed_loop(recorded(), callers=3, count=None, length_s=2.0)
+    run = Run(schedule, after(1.5), tmp_path, drain_ns=SECOND // 2)
+
+    await run()
+
+    assert ["completed"] * 3 + ["unfinished"] * 3 == [row.outcome for row in run.rows]
+    assert {5 * SECOND // 2} == {row.end_ns for row in run.rows[3:]}
+
+
 async def test_warm_up_is_sent_before_the_window_and_marked(autojump_clock, tmp_path):
     times = list(draw([Stage(10, 10, 3.0)], arrivals="constant", seed=0))
     run = Run(open_loop(recorded(), times, warmup_s=1.0), at_once, tmp_path)
