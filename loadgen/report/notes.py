@@ -5,7 +5,7 @@ from typing import Any
 
 def notes(summary: dict[str, Any], manifest: dict[str, Any], *, hidden_reasoning: int) -> list[str]:
     """Return one sentence for each thing about the run that bends its numbers."""
-    said = [*_load(summary, manifest), *_answers(summary, hidden_reasoning)]
+    said = [*_all_alike(summary), *_load(summary, manifest), *_answers(summary, hidden_reasoning)]
     flight = summary["in_flight"]
     if flight and flight["growing"]:
         said.append(
@@ -42,6 +42,32 @@ def _load(summary: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
         said.append(f"{outcomes['unsent']} scheduled requests were never sent")
     if outcomes.get("unfinished"):
         said.append(f"{outcomes['unfinished']} requests were still in flight at the end: survivors look fast")
+    return said
+
+
+# What a status that every request gets usually means.
+_REMEDIES = {
+    401: "the key is read from the environment variable of --api-key-env",
+    403: "the key is read from the environment variable of --api-key-env",
+    404: "check the path of the target and of the recording, and the model's name",
+    405: "check the path of the target and of the recording",
+}
+
+
+def _all_alike(summary: dict[str, Any]) -> list[str]:
+    """When not one request got an answer, the reason is one mistake rather than a thousand faults."""
+    said = []
+    for entry in summary["details"]:
+        status, detail = entry["status"], entry["detail"] or ""
+        if entry["requests"] < summary["offered"]:
+            continue
+        if status in _REMEDIES:
+            said.append(f"every request was answered {status}: {_REMEDIES[status]}")
+        elif detail.startswith("not_a_stream"):
+            kind = detail.partition(":")[2]
+            said.append(f"every answer was {kind} where a stream was asked for: is this the streaming endpoint?")
+        elif entry["outcome"] == "interrupted" and detail == "no_end_marker":
+            said.append("no stream had an end marker: --accept-missing-end-marker is for servers that never send one")
     return said
 
 

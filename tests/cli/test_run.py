@@ -16,6 +16,7 @@ from conftest import loadgen, start_loadgen
 from loadgen.results.histogram import read_log
 
 BODY = {"model": "sim", "messages": [{"role": "user", "content": "one two three"}], "stream": True}
+PROMPT = ("--prompt", "hi", "--model", "sim")
 USAGE = {"stream_options": {"include_usage": True}}
 
 
@@ -210,12 +211,22 @@ def test_whatever_the_server_does_becomes_one_row_with_its_outcome(simulator, tm
     assert stalled["e2e_ms"] is None
 
 
+def test_a_wrong_path_is_rows_and_a_hint(simulator, tmp_path):
+    done = loadgen("run", f"{simulator}/v2", *PROMPT, "--rate", "20", "--requests", "5", "--out", tmp_path / "r")
+
+    assert done.returncode == 0
+    assert {("http_error", 404)} == set(rows_of(tmp_path / "r").select("outcome", "status").iter_rows())
+    assert "every request was answered 404: check the path" in done.stdout
+
+
 def test_a_json_answer_to_a_stream_request_is_not_a_stream(simulator, tmp_path):
     recording = write_recording(tmp_path / "rec.jsonl", {"path": "/v1/models", "method": "GET", "body": BODY})
-    loadgen("run", simulator, "--recording", recording, "--rate", "10", "--out", tmp_path / "r")
+    done = loadgen("run", simulator, "--recording", recording, "--rate", "10", "--out", tmp_path / "r")
 
     row = rows_of(tmp_path / "r").row(0, named=True)
-    assert (row["outcome"], row["detail"], row["format"]) == ("protocol_error", "not_a_stream:application/json", None)
+    assert ("protocol_error", "not_a_stream:application/json") == (row["outcome"], row["detail"])
+    assert row["format"] is None
+    assert "where a stream was asked for" in done.stdout
 
 
 def test_a_closed_loop_says_so_and_names_no_rate(simulator, tmp_path):
@@ -330,9 +341,6 @@ def unused_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
-
-
-PROMPT = ("--prompt", "hi", "--model", "sim")
 
 
 @pytest.mark.parametrize(
