@@ -13,7 +13,10 @@ import gguf
 import numpy as np
 from words import WORDS
 
+END = 2
 WIDTH, LAYERS, HEADS, CONTEXT = 64, 2, 4, 8192
+# The share of the words' probability that llama.cpp's default samplers (top-k, top-p, min-p) leave.
+SAMPLED = 0.68
 NEVER = -30.0  # as a logit: a token that is read but not said
 
 
@@ -21,7 +24,7 @@ def vocabulary(mean_tokens: int) -> list[tuple[str, gguf.TokenType, float]]:
     """Return text, type and logit of every token; the end comes once in `mean_tokens` on average."""
     control, byte, normal = gguf.TokenType.CONTROL, gguf.TokenType.BYTE, gguf.TokenType.NORMAL
     tokens = [("<unk>", gguf.TokenType.UNKNOWN, NEVER), ("<s>", control, NEVER)]
-    tokens.append(("</s>", control, math.log(len(WORDS) / (mean_tokens - 1))))
+    tokens.append(("</s>", control, math.log(SAMPLED * len(WORDS) / (mean_tokens - 1))))
     tokens += [(f"<0x{value:02X}>", byte, NEVER) for value in range(256)]
     tokens += [("\u2581" + word, normal, 0.0) for word in WORDS]
     # The tokenizer joins neighbours pair by pair, so each beginning of a word must be a token too.
@@ -56,7 +59,7 @@ def main() -> None:
     writer.add_token_types([kind for _, kind, _ in tokens])
     writer.add_unk_token_id(0)
     writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    writer.add_eos_token_id(END)
     writer.add_add_bos_token(True)
     writer.add_chat_template(
         "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\\n' }}{% endfor %}"
@@ -82,8 +85,10 @@ def main() -> None:
         linear(f"{block}.ffn_up", 2 * WIDTH, WIDTH)
         linear(f"{block}.ffn_down", WIDTH, 2 * WIDTH)
     norm("output_norm")
-    # What was read before sways the choice of words a little; the bias decides the rest.
-    writer.add_tensor("output.weight", weight(len(tokens), WIDTH, 0.5 / math.sqrt(WIDTH)))
+    # What was read before sways the choice of words a little, but never the end; the bias decides the rest.
+    output = weight(len(tokens), WIDTH, 0.5 / math.sqrt(WIDTH))
+    output[END] = 0.0
+    writer.add_tensor("output.weight", output)
     writer.add_tensor("output.bias", np.array([logit for _, _, logit in tokens], dtype=np.float32))
     for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
         step()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 START_S = 30.0
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback needs no proxy
 
 
 class CannotInstall(Exception):
@@ -32,7 +33,10 @@ def install(cache: Path) -> Path:
     venv = folder / "venv"
     python = venv / "bin" / "python"
     if uv := shutil.which("uv"):
-        steps = [[uv, "venv", "--quiet", venv], [uv, "pip", "install", "--quiet", "--python", python]]
+        steps = [
+            [uv, "venv", "--quiet", "--python", sys.executable, venv],
+            [uv, "pip", "install", "--quiet", "--python", python],
+        ]
     else:
         steps = [[sys.executable, "-m", "venv", venv], [python, "-m", "pip", "install", "--quiet"]]
     steps[1] += ["--require-hashes", "-r", pins]
@@ -76,7 +80,7 @@ def start(cache: Path, *, slots: int = 4) -> Iterator[str]:
 
 def _is_up(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=1) as answer:
+        with _DIRECT.open(f"{url}/health", timeout=1) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
