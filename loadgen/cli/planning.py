@@ -7,7 +7,7 @@ from pathlib import Path
 
 from loadgen.cli.values import pair, seconds
 from loadgen.errors import UsageError
-from loadgen.plan.arrivals import PROCESSES, Stage, draw, parse_stages
+from loadgen.plan.arrivals import PROCESSES, Stage, draw, parse_stages, requests_by
 from loadgen.plan.recordings.edits import Edits
 from loadgen.plan.recordings.ours import RecordedRequest, read_recording
 from loadgen.plan.recordings.prompts import APIS, Prompt, read_prompts, request_of
@@ -119,10 +119,10 @@ def schedule_of(when: When, requests: list[RecordedRequest], *, ends: bool) -> S
         return _by_rate(when, when.rate, requests, count=count, duration_s=duration_s, warmup_s=warmup_s)
     if when.stages is not None:
         stages = parse_stages(when.stages, seconds)
-        length_s = sum(stage.duration_s for stage in stages)
-        nominal = sum(stage.requests for stage in stages) / length_s
+        length_s = duration_s or sum(stage.duration_s for stage in stages)
+        nominal = requests_by(stages, length_s) / length_s if count is None else None
         times = draw(stages, arrivals=when.arrivals, seed=when.seed, burstiness=when.burstiness)
-        return _in_window(requests, list(times), None, count, duration_s or length_s, warmup_s, nominal)
+        return _in_window(requests, list(times), None, count, length_s, warmup_s, nominal)
     if when.schedule is not None:
         due_ns, places = load_csv(when.schedule)
         if places is not None and max(places) >= len(requests):

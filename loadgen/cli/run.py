@@ -114,7 +114,7 @@ def run(
         max_concurrency=max_concurrency,
         sends_request_id=request_id,
         rules=rules,
-        secret=os.environ.get(api_key_env) or None,
+        secret=_key(api_key_env),
     )
     config = {name: _plain(value) for name, value in given.items()}
     config["header"] = [f"{name}: {masked_header(name, value)}" for name, value in headers.items()]
@@ -152,6 +152,14 @@ def _check_slos(texts: list[str]) -> None:
 
         for text in texts:
             parse_slo(text)
+
+
+def _key(variable: str) -> str | None:
+    """Read the key of an environment variable; raises UsageError, which does not repeat it."""
+    key = os.environ.get(variable, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"the key in {variable} cannot stand in a header", hint="it holds a line break or worse")
+    return key or None
 
 
 def _statuses(text: str) -> frozenset[int]:

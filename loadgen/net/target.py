@@ -39,17 +39,23 @@ def parse_target(text: str) -> Target:
     >>> parse_target("http://localhost/v1/chat/completions?x=1").path
     '/v1/chat/completions?x=1'
     """
+    hint = "write http://HOST:PORT"
+    shown = text.rpartition("@")[2]  # what stands before an @ may be a password
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         port = parts.port
     except ValueError as error:
-        raise UsageError(f"target {text!r}: {error}", hint="write http://HOST:PORT") from None
+        raise UsageError(f"target {shown!r}: {error}", hint=hint) from None
     if parts.scheme not in _PORTS:
-        raise UsageError(f"target {text!r}: scheme {parts.scheme!r} is not supported", hint="write http://HOST:PORT")
-    if not parts.hostname or parts.username is not None or any(ord(c) <= 32 for c in text):
-        raise UsageError(f"target {text!r} names no host", hint="write http://HOST:PORT")
-    path = parts.path + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path if path not in ("", "/") else None)
+        raise UsageError(f"target {shown!r}: scheme {parts.scheme!r} is not supported", hint=hint)
+    if parts.username is not None:
+        raise UsageError(f"target {shown!r}: a name and password cannot stand in it", hint="send a --header instead")
+    if not parts.hostname or port == 0 or not text.isascii() or any(ord(c) <= 32 for c in text):
+        raise UsageError(f"target {shown!r} names no host and port to be reached", hint=hint)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if port is None:
+        port = _PORTS[parts.scheme]
+    return Target(parts.scheme, parts.hostname, port, path if path != "/" else None)
 
 
 @dataclass(frozen=True, slots=True)

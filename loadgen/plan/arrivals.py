@@ -78,6 +78,21 @@ def draw(
         drawn += 1
 
 
+def requests_by(stages: list[Stage], at_s: float) -> float:
+    """Return how many requests of the stages are due on average by `at_s` seconds.
+
+    >>> requests_by([Stage(2, 2, 1.0), Stage(0, 4, 1.0)], 1.5)
+    2.5
+    """
+    due = 0.0
+    for stage in stages:
+        within = min(max(at_s, 0.0), stage.duration_s)
+        slope = (stage.end_rate - stage.start_rate) / stage.duration_s
+        due += stage.start_rate * within + slope * within**2 / 2
+        at_s -= stage.duration_s
+    return due
+
+
 def parse_stages(text: str, duration: Callable[[str], float]) -> list[Stage]:
     """Read `5@30s,5..50@60s`: a rate or a ramp of rates, and for how long; raises UsageError.
 

@@ -14,11 +14,14 @@ def backlog(requests: pl.DataFrame, window: dict[str, float]) -> dict[str, Any] 
     In flight is from release to end: a request that waits for a slot is backlog too. It grows when the fitted growth
     over the half is beyond chance: more than 5, a quarter of the mean, and four times its Poisson deviation.
     """
-    known = requests.filter(pl.col("fired_ns").is_not_null() & pl.col("end_ns").is_not_null())
+    # After a crash the requests in flight have neither: they were sent, and did not end.
+    known = requests.with_columns(pl.col("fired_ns").fill_null(pl.col("sent_ns"))).filter(
+        pl.col("fired_ns").is_not_null()
+    )
     if not len(known) or not window["length_s"]:
         return None
     starts = known["fired_ns"].sort()
-    ends = known["end_ns"].sort()
+    ends = known["end_ns"].drop_nulls().sort()
     first = window["start_s"] * 1e9
     step = window["length_s"] * 1e9 / _POINTS
     moments = pl.Series("at", [round(first + step * (i + 0.5)) for i in range(_POINTS)], dtype=pl.Int64)

@@ -29,7 +29,7 @@ def _load(summary: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
             words += "; no cache condition was stated (--cache), so a prefix cache may have answered"
         said.append(words)
     nominal, drawn = schedule["nominal_rate"], summary["offered_per_sec"]
-    if nominal and abs(drawn / nominal - 1) > 0.05:
+    if nominal and drawn is not None and abs(drawn / nominal - 1) > 0.05:
         said.append(f"the schedule drew {drawn:.2f} requests/s where {nominal:.2f} were asked for")
     if generator["waited_for_a_slot"]:
         said.append(

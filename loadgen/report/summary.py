@@ -80,7 +80,7 @@ def _window(manifest: dict[str, Any], measured: pl.DataFrame) -> dict[str, float
 def _part(offered: pl.DataFrame, gaps: pl.DataFrame, window: dict[str, float], slos: list[Slo]) -> dict[str, Any]:
     """The numbers of all offered requests, or of one class of them."""
     count = len(offered)
-    seconds = window["length_s"] or float("nan")
+    seconds = window["length_s"]
     outcomes = dict(offered.group_by("outcome").len().sort("len", "outcome", descending=[True, False]).iter_rows())
     good = int(offered["good"].sum())
     submitted = int(offered["sent_ns"].is_not_null().sum())
@@ -92,10 +92,10 @@ def _part(offered: pl.DataFrame, gaps: pl.DataFrame, window: dict[str, float], s
     )
     part: dict[str, Any] = {
         "offered": count,
-        "offered_per_sec": count / seconds,
+        "offered_per_sec": _per(seconds, count),
         "submitted": submitted,
-        "submitted_per_sec": submitted / seconds,
-        "completed_per_sec": completed / seconds,
+        "submitted_per_sec": _per(seconds, submitted),
+        "completed_per_sec": _per(seconds, completed),
         "outcomes": outcomes,
         "details": [
             {"outcome": outcome, "detail": detail, "status": status, "requests": n}
@@ -107,14 +107,19 @@ def _part(offered: pl.DataFrame, gaps: pl.DataFrame, window: dict[str, float], s
         ],
         "good": good,
         "good_unmeasurable": len(unmeasurable),
-        "goodput_per_sec": good / seconds,
-        "useful_per_sec": good / seconds,
+        "goodput_per_sec": _per(seconds, good),
+        "useful_per_sec": _per(seconds, good),
         "useful_pct": 100 * good / count if count else None,
         "metrics": _distributions(offered, gaps),
     }
     if (llm := _llm(offered)) is not None:
         part["llm"] = llm
     return part
+
+
+def _per(seconds: float, count: int) -> float | None:
+    """A rate; None over a window without length."""
+    return count / seconds if seconds else None
 
 
 def _distributions(offered: pl.DataFrame, gaps: pl.DataFrame) -> dict[str, Any]:

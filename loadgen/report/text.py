@@ -46,7 +46,9 @@ def _head(summary: dict[str, Any], console: Console) -> None:
         pace = f"closed loop, {schedule['callers']} callers"
     else:
         asked = f"{schedule['nominal_rate']:g}/s asked, " if schedule.get("nominal_rate") else ""
-        pace = f"open loop, {asked}{summary['offered_per_sec']:.2f}/s drawn, {summary['submitted_per_sec']:.2f}/s sent"
+        pace = (
+            f"open loop, {asked}{_rate(summary['offered_per_sec'])} drawn, {_rate(summary['submitted_per_sec'])} sent"
+        )
     console.print(f"[bold]{escape(summary['run'])}[/]  {escape(summary['target'])}")
     warmup = f" after {window['start_s']:g} s of warm-up" if window["start_s"] else ""
     console.print(f"{pace}; {summary['offered']} requests in {window['length_s']:.1f} s{warmup}")
@@ -131,7 +133,7 @@ def _classes(summary: dict[str, Any], console: Console) -> None:
 
 
 def _throughput(summary: dict[str, Any], console: Console) -> None:
-    rates = [f"completed {summary['completed_per_sec']:.2f}/s", f"goodput {summary['goodput_per_sec']:.2f}/s"]
+    rates = [f"completed {_rate(summary['completed_per_sec'])}", f"goodput {_rate(summary['goodput_per_sec'])}"]
     lines = [("requests", rates)]
     if (llm := summary.get("llm")) is not None:
         named = {
@@ -173,6 +175,10 @@ def _generator(generator: dict[str, Any], console: Console) -> None:
 def _lines(lines: list[tuple[str, list[str]]], console: Console) -> None:
     for name, parts in lines:
         console.print(f"[dim]{name:<10}[/] " + "  ".join(parts))
+
+
+def _rate(per_second: float | None) -> str:
+    return "-" if per_second is None else f"{per_second:.2f}/s"
 
 
 def _number(value: float) -> str:

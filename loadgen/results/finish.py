@@ -109,6 +109,7 @@ def _missing(plan: Plan, seen: set[int], sent: dict[int, Sent], *, crashed: bool
                 detail=detail,
                 finished=False,
                 due_ns=due_ns,
+                fired_ns=mark.sent_ns if mark and plan.is_closed else None,
                 sent_ns=mark.sent_ns if mark else None,
                 first_sent_ns=mark.sent_ns if mark else None,
             )

@@ -12,7 +12,7 @@ DIGITS = 3
 
 
 class Histogram:
-    """Durations in nanoseconds, 1 us to 1 h, three significant digits.
+    """Durations in nanoseconds, 1 us to 1 h: three significant digits, and below half a millisecond half a microsecond.
 
     Below a microsecond counts as one; what is above an hour is counted in `over_range` and nowhere else.
 

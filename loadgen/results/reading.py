@@ -4,7 +4,7 @@ from array import array
 
 from loadgen.wire.events import FRAME_KINDS, OTHER, End, Failure, Finish, Malformed, Output, Role, Usage
 from loadgen.wire.formats import Decode
-from loadgen.wire.framing import FRAMINGS, Frame, Framer, content_type
+from loadgen.wire.framing import FRAMINGS, Frame, Framer, JsonLines, content_type
 from loadgen.wire.jsontext import parse, word
 from loadgen.wire.recognise import recognise
 
@@ -107,7 +107,8 @@ class Reading:
                 self.encoded = value.strip().lower() not in (b"", b"identity")
             elif name == b"retry-after":
                 self.retry_after = value.decode("latin-1").strip()
-        if 200 <= status < 300 and not self.encoded and self.content_type in FRAMINGS:
+        has_content = 200 <= status < 300 and status not in (204, 205)
+        if has_content and not self.encoded and self.content_type in FRAMINGS:
             self._framer = FRAMINGS[self.content_type]()
 
     def body(self, data: bytes, at_ns: int, floor_ns: int) -> None:
@@ -168,7 +169,14 @@ class Reading:
         if decode is None:
             decode = self._recognise(frame)
         try:
-            events = decode(frame) if decode is not None else OTHER
+            if decode is not None:
+                events = decode(frame)
+            else:
+                events = OTHER
+                if isinstance(self._framer, JsonLines):
+                    parse(
+                        frame.data
+                    )  # of server-sent events anything may be the data; a line of JSON lines must be JSON
         except Malformed as error:
             self._break(str(error))
             return

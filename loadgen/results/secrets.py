@@ -41,7 +41,7 @@ def masked_arguments(arguments: list[str]) -> list[str]:
             name, colon, content = text.partition(":")
             text = f"{name}{colon} {masked_header(name, content.strip())}" if colon else text
             masked.append(text if after_header else f"--header={text}")
-        elif "://" in argument and not argument.startswith("-"):
+        elif "?" in argument and not argument.startswith("-"):
             masked.append(masked_path(argument))
         else:
             masked.append(argument)

@@ -9,7 +9,7 @@ import polars as pl
 from loadgen.errors import UsageError
 from loadgen.results.metrics import METRICS, Metric
 
-_FORM = re.compile(r"\s*([a-z0-9_.-]+)\s*(<=|>=|<|>)\s*([0-9.]+)\s*(us|ms|s|m)?\s*", re.IGNORECASE)
+_FORM = re.compile(r"\s*([a-z0-9_.-]+)\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|ms|s|m)?\s*", re.IGNORECASE)
 _MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}
 
 

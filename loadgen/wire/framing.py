@@ -49,10 +49,11 @@ class ServerSentEvents:
     [Frame(event=b'', data=b'a'), Frame(event=b'', data=b'b')]
     """
 
-    __slots__ = ("_data", "_event", "_is_between", "_pieces", "_size", "_skip_lf", "_started")
+    __slots__ = ("_data", "_event", "_is_between", "_pending", "_pieces", "_size", "_skip_lf", "_started")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []  # of a line whose end has not come
+        self._pending = 0  # bytes in the pieces
         self._skip_lf = False
         self._started = False
         self._is_between = False  # nothing is pending: the next byte begins an event
@@ -84,12 +85,12 @@ class ServerSentEvents:
                 return []
             self._started = True
             data = data.removeprefix(_BOM)
-        scan = sum(map(len, self._pieces)) if self._pieces else 0
         lf, cr = data.find(b"\n"), data.find(b"\r")
         if lf < 0 and cr < 0:
             if data:
                 self._pieces.append(data)
-            self._check(scan + len(data))
+                self._pending += len(data)
+            self._check(self._pending)
             return []
         frames: list[Frame] = []
         start = 0
@@ -98,7 +99,7 @@ class ServerSentEvents:
             line = data[start:end]
             if self._pieces:
                 line = b"".join((*self._pieces, line))
-                self._pieces = []
+                self._pieces, self._pending = [], 0
             self._line(line, frames)
             start = end + 1
             if end == cr:  # the line ends now; an LF that follows, even in the next read, belongs to it
@@ -111,7 +112,8 @@ class ServerSentEvents:
                 lf = data.find(b"\n", start)
         if start < len(data):
             self._pieces.append(data[start:])
-        self._check(len(data) - start)
+            self._pending = len(data) - start
+        self._check(self._pending)
         return frames
 
     def _check(self, line_bytes: int) -> None:
@@ -189,7 +191,7 @@ class JsonLines:
 def _is_object(data: bytes) -> bool:
     try:
         return isinstance(json.loads(data.decode("utf-8", "replace")), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

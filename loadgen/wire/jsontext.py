@@ -19,7 +19,7 @@ def parse(data: bytes) -> Any:
     """
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:  # the standard library takes what msgspec refuses: bytes that are no UTF-8, lone surrogates
         return json.loads(data.decode("utf-8", "replace"))

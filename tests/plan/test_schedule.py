@@ -282,7 +282,7 @@ def test_recorded_offsets_become_due_times(at_s, given_, expected):
 
 
 def test_a_recording_without_times_has_none_to_replay():
-    with pytest.raises(UsageError, match="request 2 of the recording has no at_s\nhint: .*--rate"):
+    with pytest.raises(UsageError, match=r"request 2 of the recording has no at_s\nhint: .*--rate"):
         recorded_times(recorded(0.0, None, 1.0))
 
 

@@ -29,8 +29,8 @@ def histogram_of(*durations_ns: int) -> Histogram:
 
 
 def exact(durations_ns: list[int], percentile: float) -> int:
-    """The smallest sample that at least so many percent do not exceed."""
-    rank = max(1, -(-round(percentile * 10) * len(durations_ns) // 1000))
+    """The sample of the nearest rank, halves rounded up: what hdrh takes for a percentile."""
+    rank = max(1, int(percentile / 100 * len(durations_ns) + 0.5))
     return sorted(durations_ns)[rank - 1]
 
 

@@ -286,7 +286,7 @@ def test_every_shape_of_error_is_a_failure(name):
     value, detail = ERRORS[name]
 
     assert (Failure(detail),) == said(value)
-    assert (Failure(detail),) == said(value, event=b"error")
+    assert [Failure] == [type(event) for event in said(value, event=b"error")]
     assert "openai" == recognise(Frame(b"", json.dumps(value).encode())).name
 
 
@@ -327,7 +327,7 @@ def test_a_frame_that_says_nothing_is_other(data):
     "data", [b"{", b"DONE", b"[done]", b"hello", b'{"choices": [}', b"[DONE][DONE]", b"[1]", b"7", b'"a"']
 )
 def test_what_is_no_json_object_is_malformed(data):
-    with pytest.raises(Malformed, match="^json"):
+    with pytest.raises(Malformed, match=r"^json"):
         decode(Frame(b"", data))
 
 
@@ -359,12 +359,14 @@ def test_text_that_is_no_unicode_is_still_one_letter_of_output(data):
     ids=["open", "closed", "unknown", "usage", "code", "count", "infinite", "nan"],
 )
 def test_no_frame_raises_anything_but_malformed(data):
+    assert kinds_or_reason(data) in ([Other], [Usage], [Failure], "json")
+
+
+def kinds_or_reason(data: bytes) -> list[type] | str:
     try:
-        events = decode(Frame(b"", data))
+        return [type(event) for event in decode(Frame(b"", data))]
     except Malformed as error:
-        assert "json" == str(error)
-    else:
-        assert 1 == len(events)
+        return str(error)
 
 
 SHOWS = [

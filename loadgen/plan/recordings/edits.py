@@ -20,11 +20,8 @@ class Edits:
 
     def apply(self, request: RecordedRequest) -> RecordedRequest:
         """Return the request as edited; raises UsageError when its body cannot be edited."""
-        changes = dict(self.fields)
-        if self.model is not None:
-            changes["model"] = self.model
-        if self.max_tokens is not None:
-            changes["max_tokens"] = self.max_tokens
+        asked = {"model": self.model, "max_tokens": self.max_tokens}
+        changes = {name: value for name, value in asked.items() if value is not None} | self.fields
         if not changes and not self.usage:
             return request
         body = _object(request)
@@ -36,7 +33,10 @@ class Edits:
                 hint="leave out --model, --max-tokens, --set and --usage to send it as recorded",
             )
         body |= changes
-        if self.usage and body.get("stream") is True:
+        wants_usage = self.usage and body.get("stream") is True
+        if not changes and not wants_usage:
+            return request
+        if wants_usage:
             options = body.get("stream_options")
             body["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
         return msgspec.structs.replace(

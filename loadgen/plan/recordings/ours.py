@@ -115,10 +115,11 @@ def parse_line(line: bytes) -> RecordedRequest:
 
 def read_recording(path: Path) -> list[RecordedRequest]:
     """Return the requests of a recording file (`-` is standard input), in its order; raises UsageError."""
-    return read_lines(path, parse_line, "request")
+    hint = "a recording holds one JSON object a line; see schedules/README.md"
+    return read_lines(path, parse_line, noun="request", hint=hint)
 
 
-def read_lines(path: Path, parse: Callable[[bytes], T], noun: str) -> list[T]:
+def read_lines(path: Path, parse: Callable[[bytes], T], *, noun: str, hint: str) -> list[T]:
     """Return one value a line, blank lines skipped; raises UsageError naming the line that is wrong."""
     values: list[T] = []
     try:
@@ -129,10 +130,7 @@ def read_lines(path: Path, parse: Callable[[bytes], T], noun: str) -> list[T]:
                 try:
                     values.append(parse(line.rstrip(b"\r\n")))
                 except (ValueError, msgspec.ValidationError, msgspec.DecodeError) as error:
-                    raise UsageError(
-                        f"{path}:{number}: {error}",
-                        hint="a recording holds one JSON object a line; see schedules/README.md",
-                    ) from None
+                    raise UsageError(f"{path}:{number}: {error}", hint=hint) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="check the file's name and permissions") from None
     if not values:

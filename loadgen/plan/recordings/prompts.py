@@ -29,7 +29,8 @@ def parse_line(line: bytes) -> Prompt:
 
 def read_prompts(path: Path) -> list[Prompt]:
     """Return the prompts of a file (`-` is standard input); raises UsageError naming the line that is wrong."""
-    return read_lines(path, parse_line, "prompt")
+    hint = "a prompt file holds a prompt a line, or JSON lines with prompt, class, max_tokens"
+    return read_lines(path, parse_line, noun="prompt", hint=hint)
 
 
 def _openai_chat(prompt: str) -> dict[str, Any]:

@@ -65,7 +65,9 @@ def decode(frame: Frame) -> tuple[Event, ...]:
     data = frame.data
     try:
         chunk = _typed(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if frame.event == b"error":
+            return (Failure(_event_word(data)),)
         if not data.strip():
             return OTHER  # a heartbeat
         if data.strip() == b"[DONE]":
@@ -92,6 +94,11 @@ def decode(frame: Frame) -> tuple[Event, ...]:
             and delta.reasoning is None
             and delta.tool_calls is None
             and delta.refusal is None
+            and delta.reasoning_details is None
+            and delta.function_call is None
+            and delta.audio is None
+            and chunk.x_groq is None
+            and not frame.event
             and choice.index == 0
         ):
             return (Output("text", delta.content),)
@@ -180,6 +187,14 @@ def _failure_word(error: object) -> str:
     return "error"
 
 
+def _event_word(data: bytes) -> str:
+    try:
+        value = parse(data)
+    except Malformed:
+        return "error"
+    return _failure_word(value.get("error") or value) if isinstance(value, dict) else "error"
+
+
 def tells(frame: Frame, value: object) -> bool:
     """Say whether a frame shows that its stream speaks this dialect; `value` is its data as JSON, None if none."""
     if frame.data.strip() == b"[DONE]" or frame.event == b"error":
@@ -187,8 +202,8 @@ def tells(frame: Frame, value: object) -> bool:
     if not isinstance(value, dict):
         return False
     choices = value.get("choices")
-    if isinstance(choices, list):
-        return not choices or any("delta" in c or "text" in c or "finish_reason" in c for c in _objects(choices))
+    if choices == [] or any("delta" in c or "text" in c or "finish_reason" in c for c in _objects(choices)):
+        return True
     named = value.get("object") in ("chat.completion.chunk", "text_completion", "error")
     return named or bool(value.get("error") or value.get("detail") or (value.get("message") and value.get("code")))
 
