@@ -21,9 +21,9 @@ class Deadlines:
         self._expire = expire
         self._due_ns: OrderedDict[Exchange, int] = OrderedDict()
 
-    def add(self, exchange: Exchange) -> None:
-        """Count from now; an exchange that is here already starts again."""
-        self._due_ns[exchange] = self._now() + self._delay_ns
+    def add(self, exchange: Exchange, since_ns: int) -> None:
+        """Count from a moment just now; an exchange that is here already starts again."""
+        self._due_ns[exchange] = since_ns + self._delay_ns
         self._due_ns.move_to_end(exchange)
 
     def drop(self, exchange: Exchange) -> None:

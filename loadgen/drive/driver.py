@@ -218,11 +218,12 @@ class Driver:
         flight = self._flights[exchange]
         assert exchange.sent_ns is not None
         self._journal.append(Sent(flight.seq, flight.place, 1, exchange.sent_ns))
-        self._deadlines.add(exchange)
+        self._deadlines.add(exchange, exchange.sent_ns)
         self.submitted += not exchange.resent
 
     def lingers(self, exchange: Exchange) -> None:
-        self._lingering.add(exchange)
+        terminal_ns = self._flights[exchange].reading.terminal_ns
+        self._lingering.add(exchange, self._pacer.now() if terminal_ns is None else terminal_ns)
 
     # -- ending --------------------------------------------------------------
 

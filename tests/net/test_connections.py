@@ -10,7 +10,7 @@ import time
 import pytest
 import trio
 import trio.lowlevel
-from net.peer import ANSWER, CHAT, DONE, HEAD, always, chunk, client_of, peer, read_request
+from net.peer import ANSWER, CHAT, DONE, HEAD, Handler, always, chunk, client_of, peer, read_request
 
 from loadgen.net.target import Address
 from loadgen.wire.ending import Ending
@@ -163,7 +163,6 @@ async def test_an_answer_that_comes_before_the_body_is_written_ends_the_exchange
         (b"HTTP/1.1 200 OK\r\nx: " + b"a" * 70_000, "malformed", "head_too_large"),
         (b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "malformed", "upgrade"),
         (b"HTTP/1.1 204 No Content\r\n\r\n", "complete", None),
-        (HEAD + chunk(CHAT) + chunk(b"data: {broken\n\n"), "stopped", None),
     ],
     ids=lambda value: None if isinstance(value, bytes) else value,
 )
@@ -222,23 +221,48 @@ async def test_an_answer_split_at_any_byte_is_read_the_same():
     assert {"complete"} == {exchange.ending.how for exchange in exchanges}
 
 
-async def test_the_end_marker_without_an_end_is_reported_once():
-    async def no_end(stream: trio.SocketStream, number: int) -> None:
+def then_silent(answer: bytes) -> Handler:
+    async def handler(stream: trio.SocketStream, number: int) -> None:
         await read_request(stream)
-        await stream.send_all(HEAD + chunk(CHAT) + chunk(DONE))
-        await trio.sleep(0.05)
-        await stream.send_all(chunk(b": ping\n\n"))
+        await stream.send_all(answer)
         await trio.sleep_forever()
 
-    async with peer(no_end) as client:
+    return handler
+
+
+async def test_a_broken_frame_ends_the_exchange_and_its_connection():
+    async with peer(then_silent(HEAD + chunk(CHAT) + chunk(b"data: {broken\n\n"))) as client:
+        with trio.fail_after(3):
+            exchange = await client.perform()
+
+        assert (Ending("stopped"), "json", 0) == (exchange.ending, exchange.sink.malformed, client.connections.open)
+
+
+async def test_the_end_marker_without_an_end_is_reported_once():
+    async with peer(then_silent(HEAD + chunk(CHAT) + chunk(DONE) + chunk(b": ping\n\n"))) as client:
         exchange = client.exchange()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.connections.perform, exchange)
-            await trio.sleep(0.3)
+            with trio.fail_after(3):
+                while not client.lingered:
+                    await trio.sleep(0.05)
+            await trio.sleep(0.5)
             exchange.abandon(Ending("lingered"), client.pump.now())
 
     assert [exchange] == client.lingered
     assert client.connections.open == 0
+
+
+async def test_what_had_arrived_is_delivered_when_we_give_up():
+    async with peer(then_silent(HEAD + chunk(CHAT))) as client:
+        exchange = client.exchange()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.connections.perform, exchange)
+            while not exchange.reads:
+                await trio.sleep(0.01)
+            exchange.abandon(Ending("deadline"), client.pump.now())
+
+    assert (1, 2) == (exchange.sink.output_frames, exchange.sink.output_chars)
 
 
 async def test_a_refused_connection_is_the_servers_and_a_missing_descriptor_is_ours():
