@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
 from loadgen.cli.values import pair, seconds
@@ -143,14 +142,17 @@ def _by_rate(
 ) -> Schedule:
     forever = [Stage(rate, rate, float("inf"))]
     times = draw(forever, arrivals=when.arrivals, seed=when.seed, burstiness=when.burstiness)
-    end_s = float("inf") if duration_s is None else warmup_s + duration_s
+    # In whole nanoseconds, as requests are due: 33 / 1.1 is a hair below 30.
+    begin_ns = round(warmup_s * SECOND_NS)
+    end_ns = None if duration_s is None else round((warmup_s + duration_s) * SECOND_NS)
     due: list[float] = []
     measured = 0
-    for at in takewhile(lambda at: at < end_s, times):
-        if measured == count:
+    for at in times:
+        at_ns = round(at * SECOND_NS)
+        if measured == count or (end_ns is not None and at_ns >= end_ns):
             break
         due.append(at)
-        measured += at >= warmup_s
+        measured += at_ns >= begin_ns
     length_s = duration_s if duration_s is not None else (count or 0) / rate
     return open_loop(requests, due, warmup_s=warmup_s, length_s=length_s, nominal_rate=rate)
 
@@ -166,8 +168,13 @@ def _in_window(
 ) -> Schedule:
     """A schedule of given times: its own beginning, played once before, is the warm-up."""
     places = places if places is not None else [seq % len(requests) for seq in range(len(times))]
-    kept = [(at, place) for at, place in zip(times, places, strict=True) if length_s is None or at < length_s][:count]
-    before = [(at, place) for at, place in kept if at < warmup_s]
+
+    def comes_before(at: float, end_s: float) -> bool:
+        return round(at * SECOND_NS) < round(end_s * SECOND_NS)
+
+    pairs = zip(times, places, strict=True)
+    kept = [(at, place) for at, place in pairs if length_s is None or comes_before(at, length_s)][:count]
+    before = [(at, place) for at, place in kept if comes_before(at, warmup_s)]
     played = before + [(at + warmup_s, place) for at, place in kept]
     return open_loop(
         requests,

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from loadgen import __version__
 from loadgen.plan.recordings.ours import RecordedRequest
+from loadgen.wire.events import Malformed
+from loadgen.wire.jsontext import parse
 
 # Ours to set, whatever a recording says: they belong to a connection, not to a request.
 _HOP_BY_HOP = ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
@@ -83,8 +83,8 @@ def render(
 
 def _asked(body: bytes) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = parse(body)
+    except Malformed:
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -96,5 +96,7 @@ def _model(asked: dict[str, Any]) -> str | None:
 
 def _fixes_length(asked: dict[str, Any]) -> bool:
     least = asked.get("min_tokens")
-    most = asked.get("max_tokens", asked.get("max_completion_tokens"))
+    most = asked.get("max_tokens")
+    if most is None:
+        most = asked.get("max_completion_tokens")
     return asked.get("ignore_eos") is True or (least is not None and least == most)

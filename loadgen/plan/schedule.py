@@ -146,10 +146,13 @@ def load_csv(path: Path) -> tuple[list[int], list[int] | None]:
     """
     try:
         with path.open(newline="") as file:
-            header, *rows = csv.reader(file)
+            reader = csv.reader(file)
+            header, *rows = reader
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise UsageError(f"{path}: {reason}", hint=_HINT) from None
+    except csv.Error as error:
+        raise UsageError(f"{path}:{reader.line_num}: {error}", hint=_HINT) from None
     except ValueError:
         raise UsageError(f"{path}: empty", hint=_HINT) from None
     if header not in (["due_ns"], ["due_ns", "request"]):
@@ -157,7 +160,7 @@ def load_csv(path: Path) -> tuple[list[int], list[int] | None]:
     due_ns: list[int] = []
     places: list[int] = []
     for number, row in enumerate(rows, 2):
-        if len(row) != len(header) or not all(cell.isascii() and cell.isdigit() for cell in row):
+        if len(row) != len(header) or not all(cell.isascii() and cell.isdigit() and len(cell) < 19 for cell in row):
             raise UsageError(f"{path}:{number}: {','.join(row)!r} is not a row of counts", hint=_HINT)
         due_ns.append(int(row[0]))
         places.extend(map(int, row[1:]))

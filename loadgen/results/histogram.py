@@ -39,7 +39,7 @@ class Histogram:
 
     def record(self, duration_ns: int, times: int = 1) -> None:
         # hdrh drops what does not fit and only says so in its return value.
-        if not self._hdr.record_value(max(duration_ns, LOWEST_NS), times):
+        if duration_ns > HIGHEST_NS or not self._hdr.record_value(max(duration_ns, LOWEST_NS), times):
             self.over_range += times
 
     def percentiles_ns(self, percentiles: list[float]) -> dict[float, int]:

@@ -42,6 +42,6 @@ def read_journal(path: Path) -> Iterator[Record]:
     with path.open("rb") as file:
         while len(prefix := file.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
             size = int.from_bytes(prefix, "big")
-            if len(body := file.read(size)) < size:
+            if not size or len(body := file.read(size)) < size:  # a tail of zeros is a lost power's
                 return
             yield decode(body)

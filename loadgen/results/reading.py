@@ -94,7 +94,8 @@ class Reading:
     @property
     def tokens_reported(self) -> bool:
         """Whether a usage report counts output; zero beside output is no report."""
-        return self.usage is not None and (self.usage.output_tokens or 0) >= (self.output_frames > 0)
+        counted = None if self.usage is None else self.usage.output_tokens
+        return counted is not None and counted >= (self.output_frames > 0)
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]], at_ns: int) -> None:
         """Take the status and headers (lower-case names) of the final response."""
@@ -160,7 +161,8 @@ class Reading:
         error = value.get("error")
         if isinstance(error, dict):
             return word(error.get("type") or error.get("code") or error.get("status"), otherwise="error")
-        if error or value.get("object") == "error" or value.get("detail"):
+        bare = value.get("message") and value.get("code")
+        if error or value.get("object") == "error" or value.get("detail") or bare:
             return word(value.get("type") or value.get("code"), otherwise="error")
         return None
 
@@ -174,9 +176,9 @@ class Reading:
             else:
                 events = OTHER
                 if isinstance(self._framer, JsonLines):
-                    parse(
-                        frame.data
-                    )  # of server-sent events anything may be the data; a line of JSON lines must be JSON
+                    # Of server-sent events anything may be the data; a line of JSON lines is an object.
+                    if not isinstance(parse(frame.data), dict):
+                        raise Malformed("json_not_an_object")
         except Malformed as error:
             self._break(str(error))
             return
@@ -232,9 +234,7 @@ class Reading:
                 self.terminal_ns, self.ended = at_ns, True
                 return _DONE
             case Failure(detail):
-                if self.failure is None:
-                    self.failure = detail
-                self.ended = True
+                self.failure, self.ended = detail, True
                 return _ERROR
         return _OTHER
 

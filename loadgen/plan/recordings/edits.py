@@ -50,6 +50,6 @@ class Edits:
 def _object(request: RecordedRequest) -> dict[str, Any] | None:
     try:
         body = msgspec.json.decode(request.payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return body if isinstance(body, dict) else None

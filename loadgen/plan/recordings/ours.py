@@ -129,7 +129,7 @@ def read_lines(path: Path, parse: Callable[[bytes], T], *, noun: str, hint: str)
                     continue
                 try:
                     values.append(parse(line.rstrip(b"\r\n")))
-                except (ValueError, msgspec.ValidationError, msgspec.DecodeError) as error:
+                except (ValueError, RecursionError, msgspec.ValidationError, msgspec.DecodeError) as error:
                     raise UsageError(f"{path}:{number}: {error}", hint=hint) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="check the file's name and permissions") from None
