@@ -9,6 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A shared machine may be slow for a moment; that is no fault of the code.
+settings.register_profile("shared", deadline=None)
+settings.load_profile("shared")
 
 # Run inside an environment of their own.
 collect_ignore_glob = ["realservers/llamacpp/*"]

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from loadgen.net.pump import Pump
 
 READ_BYTES = 65536
-# Reads of a body that are delivered together, unless one is large.
-_DELIVERED_AT_ONCE = 32
-_LARGE_BYTES = 4096
 MAX_HEAD_BYTES = 64 * 1024
 # A reset this soon after the request was written is the answer to a socket that was dead before.
 _RESET_SOON_NS = 50_000_000
@@ -49,7 +46,7 @@ class Connection:
         "_sized",
         "_status",
         "_stray",
-        "_undelivered",
+        "_take",
         "_unwritten",
         "exchange",
         "fd",
@@ -79,7 +76,7 @@ class Connection:
         self._complete = False
         self._reusable = False
         self._stray = False  # bytes came after its end
-        self._undelivered: list[tuple[bytes, int, int]] = []  # body bytes, their arrival, the poll before it
+        self._take = _ignore  # who gets body bytes
 
     # -- our side ------------------------------------------------------------
 
@@ -138,8 +135,7 @@ class Connection:
         return False
 
     def abort(self) -> None:
-        """Close at once; the sink gets what had arrived, and is told nothing more."""
-        self._deliver()
+        """Close at once, telling nobody."""
         self.exchange = None
         self.close()
 
@@ -151,7 +147,7 @@ class Connection:
             trio.lowlevel.notify_closing(self.sock)
             self.sock.close()
             self._parser = None
-            self._undelivered = []
+            self._take = _ignore
             self._unwritten = []
             self._on_idle(self, False)
 
@@ -217,24 +213,6 @@ class Connection:
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._end(exchange, Ending("malformed", "head_too_large"), self._at_ns)
 
-    def catch_up(self, before_ns: int) -> None:
-        """Deliver what arrived before this moment and was held back, and act on what it says."""
-        if self._undelivered and self._undelivered[0][1] < before_ns and self.exchange is not None:
-            self._deliver()
-            if self.exchange.sink.ended:
-                self._weigh(self.exchange, 0)
-
-    def _deliver(self) -> None:
-        """Hand body bytes to the sink, several reads' at a time: the second costs a third of the first.
-
-        What decodes them is in the core's caches then, and the stamps are theirs already.
-        """
-        if self.exchange is not None and not self._complete:
-            take = self.exchange.sink.body
-            for data, at_ns, floor_ns in self._undelivered:
-                take(data, at_ns, floor_ns)
-        self._undelivered.clear()
-
     def _end_of_file(self, exchange: Exchange, now: int) -> None:
         if self._status and not self._sized:
             self._end(exchange, COMPLETE, now)  # a body that ends with its connection
@@ -254,7 +232,6 @@ class Connection:
         self._end(exchange, ending, now)
 
     def _end(self, exchange: Exchange, ending: Ending, at_ns: int) -> None:
-        self._deliver()
         self.exchange = None
         keep = ending is COMPLETE and not self._stray and not self._unwritten and not exchange.is_head
         if keep and self._sized and self._reusable:
@@ -290,21 +267,24 @@ class Connection:
             name in (b"content-length", b"transfer-encoding") for name, _ in self._headers
         )
         exchange.sink.head(status, self._headers, self._at_ns)
-        self._complete = exchange.is_head
+        if exchange.is_head:
+            self._complete = True
+        else:
+            self._take = exchange.sink.body
 
     def on_body(self, data: bytes) -> None:
-        undelivered = self._undelivered
-        undelivered.append((data, self._at_ns, self._floor_ns))
-        if len(undelivered) >= _DELIVERED_AT_ONCE or len(data) > _LARGE_BYTES:
-            self._deliver()
+        self._take(data, self._at_ns, self._floor_ns)
 
     def on_message_complete(self) -> None:
         if self._status:
-            self._deliver()
-            self._complete = True
+            self._complete, self._take = True, _ignore
             self._reusable = self._parser.should_keep_alive()  # llhttp forgets it with the message
         else:  # an interim response (100, 103): the real one is still to come
             self._headers = []
+
+
+def _ignore(data: bytes, at_ns: int, floor_ns: int) -> None:
+    """Take body bytes that belong to no message of ours."""
 
 
 def _cut(error: OSError) -> Ending:

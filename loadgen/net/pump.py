@@ -12,10 +12,8 @@ from loadgen.net.timer import Timer
 # Ready sockets handled before other tasks get their turn, so that the pacer never starves.
 BATCH = 32
 # Two turns this close together mean load; then the pump rests this long between turns.
-_BUSY_NS = 1_000_000
-_REST_NS = 500_000
-# A connection holds back what it read no longer than this and half as much again.
-_HELD_NS = 250_000_000
+_BUSY_NS = 800_000
+_REST_NS = 400_000
 
 
 class Pump:
@@ -50,11 +48,6 @@ class Pump:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._read)
-            nursery.start_soon(self._catch_up)
-
-    async def _read(self) -> None:
         epoll_fd, rested_ns = self._epoll.fileno(), 0
         with Timer() as rest:
             while True:
@@ -65,16 +58,6 @@ class Pump:
                     rested_ns = now + _REST_NS
                     await rest.wait_until(0 if read == BATCH else rested_ns)
                 rested_ns = time.monotonic_ns()
-
-    async def _catch_up(self) -> None:
-        """Have connections deliver what they hold back, a few at a time."""
-        while True:
-            await trio.sleep(_HELD_NS / 2e9)
-            before_ns = self.now() - _HELD_NS
-            for count, connection in enumerate(list(self._connections.values())):
-                connection.catch_up(before_ns)
-                if count % BATCH == BATCH - 1:
-                    await trio.lowlevel.checkpoint()
 
     def _turn(self) -> int:
         """Read each ready socket once, a batch of them at most; return how many were ready."""

@@ -127,22 +127,15 @@ class Reading:
         except Malformed as error:
             self._break(str(error))
             return
-        if len(frames) == 1:
-            self._frame(frames[0], at_ns)
-        else:
-            outputs = self.output_frames
-            for frame in frames:
-                if self.ended:
-                    break
-                self._frame(frame, at_ns)
-            if self.output_frames - outputs > 1:  # they share a stamp that is true of the last one only
-                self.uncertainty_ns = max(self.uncertainty_ns, at_ns - floor_ns)
+        outputs = self.output_frames
+        self._read(frames, at_ns)
+        if self.output_frames - outputs > 1:  # they share a stamp that is true of the last one only
+            self.uncertainty_ns = max(self.uncertainty_ns, at_ns - floor_ns)
 
     def close(self, at_ns: int, *, clean: bool, accept_missing_end_marker: bool = False) -> None:
         """Take the end of the message; a clean one can complete a last frame."""
         if self._framer is not None and clean and not self.ended:
-            for frame in self._framer.finish():
-                self._frame(frame, at_ns)
+            self._read(self._framer.finish(), at_ns)
             if accept_missing_end_marker and self.finishes and not self.ended:
                 self.terminal_ns, self.ended = at_ns, True
         if self._framer is not None and self.format is None and self.frame_kinds:
@@ -166,43 +159,38 @@ class Reading:
             return word(value.get("type") or value.get("code"), otherwise="error")
         return None
 
-    def _frame(self, frame: Frame, at_ns: int) -> None:
-        decode = self._decode
-        if decode is None:
-            decode = self._recognise(frame)
-        try:
-            if decode is not None:
-                events = decode(frame)
-            else:
-                events = OTHER
-                if isinstance(self._framer, JsonLines):
-                    # Of server-sent events anything may be the data; a line of JSON lines is an object.
-                    if not isinstance(parse(frame.data), dict):
-                        raise Malformed("json_not_an_object")
-        except Malformed as error:
-            self._break(str(error))
-            return
-        kind = _OTHER
-        has_output = False
-        for event in events:
-            if isinstance(event, Output):
-                has_output = True
-                self.output_chars += len(event.text)
-                said = KIND[event.kind]
-                if (event.choice, said) != self._speaking:
-                    self._turn_to(event.choice, said, at_ns)
-            else:
-                said = self._take(event, at_ns)
-            if said < kind:
-                kind = said
-        if has_output:
-            self.output_frames += 1
-            self.last_output_ns = at_ns
-        if self.first_frame_ns is None:
-            self.first_frame_ns = at_ns
-        self.frame_at_ns.append(at_ns)
-        self.frame_bytes.append(len(frame.data))
-        self.frame_kinds.append(kind)
+    def _read(self, frames: list[Frame], at_ns: int) -> None:
+        """Take frames that one read completed, up to the end marker or what breaks the stream."""
+        for frame in frames:
+            try:
+                decode = self._decode or self._recognise(frame)
+                events = OTHER if decode is None else decode(frame)
+            except Malformed as error:
+                self._break(str(error))
+                return
+            kind = _OTHER
+            has_output = False
+            for event in events:
+                if isinstance(event, Output):
+                    has_output = True
+                    self.output_chars += len(event.text)
+                    said = KIND[event.kind]
+                    if (event.choice, said) != self._speaking:
+                        self._turn_to(event.choice, said, at_ns)
+                else:
+                    said = self._take(event, at_ns)
+                if said < kind:
+                    kind = said
+            if has_output:
+                self.output_frames += 1
+                self.last_output_ns = at_ns
+            if self.first_frame_ns is None:
+                self.first_frame_ns = at_ns
+            self.frame_at_ns.append(at_ns)
+            self.frame_bytes.append(len(frame.data))
+            self.frame_kinds.append(kind)
+            if self.ended:
+                return
 
     def _turn_to(self, choice: int, kind: int, at_ns: int) -> None:
         """Note that output is of another choice or kind than before: rare, so that the frames in between cost less."""
@@ -239,11 +227,14 @@ class Reading:
         return _OTHER
 
     def _recognise(self, frame: Frame) -> Decode | None:
+        """Return the decoder of the dialect that a frame shows, None when it does not tell; raises Malformed."""
         dialect = recognise(frame)
-        if dialect is None:
-            return None
-        self.format = dialect.name
-        self._decode = dialect.decoder()
+        if dialect is not None:
+            self.format = dialect.name
+            self._decode = dialect.decoder()
+        # Of server-sent events anything may be the data; a line of JSON lines is an object.
+        elif isinstance(self._framer, JsonLines) and not isinstance(parse(frame.data), dict):
+            raise Malformed("json_not_an_object")
         return self._decode
 
     def _break(self, detail: str) -> None:
