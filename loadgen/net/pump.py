@@ -11,9 +11,10 @@ from loadgen.net.timer import Timer
 
 # Ready sockets handled before other tasks get their turn, so that the pacer never starves.
 BATCH = 32
-# Two turns this close together mean load; then the pump rests this long between turns.
-_BUSY_NS = 800_000
+# Two wakes this close together mean load: the pump then rests between turns, as long as each finds this much to read.
+_BUSY_NS = 150_000
 _REST_NS = 400_000
+_BUSY_READS = 4
 
 
 class Pump:
@@ -48,16 +49,20 @@ class Pump:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        epoll_fd, rested_ns = self._epoll.fileno(), 0
+        epoll_fd, woken_ns = self._epoll.fileno(), 0
         with Timer() as rest:
             while True:
                 await trio.lowlevel.wait_readable(epoll_fd)
-                while (read := self._turn()) and (now := time.monotonic_ns()) - rested_ns < _BUSY_NS:
+                now = time.monotonic_ns()
+                is_busy = now - woken_ns < _BUSY_NS
+                woken_ns = now
+                read = self._turn()
+                while is_busy and read:
                     # Under load, what arrives within a moment is read in one go: a turn of the loop costs as much as
                     # reading two frames, and the kernel has stamped them, so reading late costs no truth.
-                    rested_ns = now + _REST_NS
-                    await rest.wait_until(0 if read == BATCH else rested_ns)
-                rested_ns = time.monotonic_ns()
+                    await rest.wait_until(0 if read == BATCH else time.monotonic_ns() + _REST_NS)
+                    read = self._turn()
+                    is_busy = read >= _BUSY_READS
 
     def _turn(self) -> int:
         """Read each ready socket once, a batch of them at most; return how many were ready."""
