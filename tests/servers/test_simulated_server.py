@@ -169,6 +169,8 @@ async def test_one_connection_serves_request_after_request() -> None:
             await client.send(request("/health", method="GET"))
             await client.until(b"\r\n\r\n{}")
 
+    assert 3 == simulator.tally.completed
+
 
 async def test_pipelined_requests_are_answered_in_their_order() -> None:
     async with simulated(tokens=3) as simulator, connected(simulator) as client:
@@ -282,6 +284,8 @@ async def test_without_a_limit_on_slots_nobody_waits() -> None:
         for _ in range(40):
             nursery.start_soon(ask, simulator)
         await becomes(40, lambda: simulator.tally.completed)
+
+    assert (0, 0) == (simulator.waiting, simulator.tally.overflowed)
 
 
 @pytest.mark.parametrize("stream", [True, False])
