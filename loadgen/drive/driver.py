@@ -81,7 +81,6 @@ class Driver:
         self._gave_up = False
         self._taken = 0  # by the callers of a closed loop
         self._measured = 0
-        self.released = 0
         self.submitted = 0
         self.outcomes: Counter[str] = Counter()
         self.latest: deque[Row] = deque(maxlen=256)  # for the live view
@@ -194,7 +193,6 @@ class Driver:
     def _release(self, flight: Flight) -> None:
         flight.fired_ns = self._pacer.now()
         self._flights[flight.exchange] = flight
-        self.released += 1
 
     async def _send(self, flight: Flight) -> None:
         exchange = flight.exchange
