@@ -1,16 +1,18 @@
 """The driver: sends each request when it is due, whatever has or has not come back."""
 
+import random
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from typing import Literal, Protocol
 
 import trio
 
 from loadgen.drive.deadlines import Deadlines
 from loadgen.drive.flight import Flight
 from loadgen.drive.pacer import Pacer
+from loadgen.drive.retries import Retries
 from loadgen.drive.slots import Slots
 from loadgen.net.exchange import Exchange
 from loadgen.plan.render import RenderedRequest
@@ -41,8 +43,11 @@ class Conduct:
 
     run: str
     deadline_ns: int = 600 * SECOND_NS
+    deadline_from: Literal["sent", "due"] = "sent"  # due: waiting and every attempt count (closed loop: from fired)
     drain_ns: int | None = None  # after the last submission; None: as long as deadlines let it
     max_concurrency: int | None = None
+    retries: Retries = field(default_factory=Retries)
+    seed: int = 0  # of the jitter of retries
     sends_request_id: bool = True
     rules: Rules = field(default_factory=Rules)
     secret: str | None = None  # never stored, even where a server echoes it
@@ -69,13 +74,15 @@ class Driver:
         self._conduct = conduct
         self._slots = Slots(conduct.max_concurrency) if conduct.max_concurrency else None
         self._deadlines = Deadlines(
-            conduct.deadline_ns, now=pacer.now, expire=lambda exchange: self._abandon(exchange, Ending("deadline"))
+            conduct.deadline_ns, now=pacer.now, expire=lambda flight: self._end(flight, Ending("deadline"))
         )
         self._lingering = Deadlines(
-            LINGER_NS, now=pacer.now, expire=lambda exchange: self._abandon(exchange, Ending("lingered"))
+            LINGER_NS, now=pacer.now, expire=lambda flight: self._end(flight, Ending("lingered"))
         )
         self._flights: dict[Exchange, Flight] = {}
         self._all_home: trio.Event | None = None  # while draining
+        self._no_more_retries = trio.Event()
+        self._dice = random.Random(conduct.seed)
         self._submitting = trio.CancelScope()
         self._is_stopped = False
         self._gave_up = False
@@ -108,6 +115,7 @@ class Driver:
         if not self._is_stopped:
             self._is_stopped = True
             self._submitting.cancel()
+            self._no_more_retries.set()
             if self._slots is not None:
                 self._slots.close()
         else:
@@ -174,7 +182,6 @@ class Driver:
     def _flight(self, seq: int, due_ns: int | None, is_warmup: bool) -> Flight:
         place = self._schedule.request_at(seq)
         request = self._requests[place]
-        request_id = f"{self._conduct.run}-{seq}" if self._conduct.sends_request_id else None
         reading = Reading()
         return Flight(
             seq=seq,
@@ -182,46 +189,88 @@ class Driver:
             due_ns=due_ns,
             is_warmup=is_warmup,
             request=request,
-            exchange=Exchange(
-                request.head_for(request_id), request.body, reading, self, is_head=request.method == "HEAD"
-            ),
+            exchange=self._exchange(request, reading, f"{seq}"),
             reading=reading,
         )
+
+    def _exchange(self, request: RenderedRequest, reading: Reading, name: str) -> Exchange:
+        request_id = f"{self._conduct.run}-{name}" if self._conduct.sends_request_id else None
+        return Exchange(request.head_for(request_id), request.body, reading, self, is_head=request.method == "HEAD")
 
     # -- one request ---------------------------------------------------------
 
     def _release(self, flight: Flight) -> None:
         flight.fired_ns = self._pacer.now()
         self._flights[flight.exchange] = flight
+        if self._conduct.deadline_from == "due" and flight.attempt == 1:
+            self._deadlines.add(flight, flight.fired_ns if flight.due_ns is None else flight.due_ns)
 
     async def _send(self, flight: Flight) -> None:
+        """See a request through to its last attempt."""
+        while True:
+            await self._attempt(flight)
+            row = flight.row(self._conduct.rules, secret=self._conduct.secret)
+            self._journal.append(row)
+            last_exchange = flight.exchange
+            if not await self._backs_off(flight, row):
+                break
+            reading = Reading()
+            name = f"{flight.seq}-{flight.attempt + 1}"
+            flight.again(self._exchange(flight.request, reading, name), reading)
+            del self._flights[last_exchange]
+            self._release(flight)
+        self._deadlines.drop(flight)
+        del self._flights[last_exchange]
+        if not self._flights and self._all_home is not None:
+            self._all_home.set()
+        self.outcomes[row.outcome] += 1
+        self.latest.append(row)
+
+    async def _attempt(self, flight: Flight) -> None:
         exchange = flight.exchange
-        has_slot = self._slots is None or await self._slots.take()
-        if has_slot and not self._gave_up:
+        has_slot = self._slots is None or await self._takes_slot(self._slots, exchange)
+        if has_slot and not self._gave_up and exchange.ending is None:
             flight.admitted_ns = flight.fired_ns if self._slots is None else self._pacer.now()
             await self._performer.perform(exchange)
         if has_slot and self._slots is not None:
             self._slots.give()
-        self._deadlines.drop(exchange)
-        self._lingering.drop(exchange)
-        del self._flights[exchange]
-        if not self._flights and self._all_home is not None:
-            self._all_home.set()
-        row = flight.row(self._conduct.rules, secret=self._conduct.secret)
-        self._journal.append(row)
-        self.outcomes[row.outcome] += 1
-        self.latest.append(row)
+        if self._conduct.deadline_from == "sent":
+            self._deadlines.drop(flight)
+        self._lingering.drop(flight)
+
+    async def _takes_slot(self, slots: Slots, exchange: Exchange) -> bool:
+        has_slot = False
+        with trio.CancelScope() as exchange.scope:  # cancelled by a deadline that counts from due
+            has_slot = await slots.take()
+        exchange.scope = None
+        return has_slot
+
+    async def _backs_off(self, flight: Flight, row: Row) -> bool:
+        """Wait as the rules of retries say; False when there is no further attempt."""
+        conduct = self._conduct
+        wait_s = conduct.retries.wait_s(row, self._dice)
+        if wait_s is None:
+            return False
+        if conduct.deadline_from == "due":
+            since_ns = row.fired_ns if row.due_ns is None else row.due_ns
+            if self._pacer.now() + wait_s * SECOND_NS >= (since_ns or 0) + conduct.deadline_ns:
+                return False
+        with trio.move_on_after(wait_s):
+            await self._no_more_retries.wait()
+        return not self._no_more_retries.is_set()
 
     def sent(self, exchange: Exchange) -> None:
         flight = self._flights[exchange]
         assert exchange.sent_ns is not None
-        self._journal.append(Sent(flight.seq, flight.place, 1, exchange.sent_ns))
-        self._deadlines.add(exchange, exchange.sent_ns)
-        self.submitted += not exchange.resent
+        self._journal.append(Sent(flight.seq, flight.place, flight.attempt, exchange.sent_ns))
+        if self._conduct.deadline_from == "sent":
+            self._deadlines.add(flight, exchange.sent_ns)
+        self.submitted += not exchange.resent and flight.attempt == 1
 
     def lingers(self, exchange: Exchange) -> None:
-        terminal_ns = self._flights[exchange].reading.terminal_ns
-        self._lingering.add(exchange, self._pacer.now() if terminal_ns is None else terminal_ns)
+        flight = self._flights[exchange]
+        terminal_ns = flight.reading.terminal_ns
+        self._lingering.add(flight, self._pacer.now() if terminal_ns is None else terminal_ns)
 
     # -- ending --------------------------------------------------------------
 
@@ -232,6 +281,7 @@ class Driver:
             self._all_home = trio.Event()
             with trio.move_on_after((self._conduct.deadline_ns if drain_ns is None else drain_ns) / SECOND_NS):
                 await self._all_home.wait()
+        self._no_more_retries.set()
         if drain_ns is not None:
             self._give_up("drain")
         elif self._slots is not None:  # who still waits is sent away; who is in flight has a deadline of its own
@@ -239,12 +289,12 @@ class Driver:
 
     def _give_up(self, reason: str) -> None:
         self._gave_up = True
+        self._no_more_retries.set()
         if self._slots is not None:
             self._slots.close()
-        for exchange in list(self._flights):
-            self._abandon(exchange, Ending("abandoned", reason))
+        for flight in list(self._flights.values()):
+            if flight.admitted_ns is not None:
+                self._end(flight, Ending("abandoned", reason))
 
-    def _abandon(self, exchange: Exchange, ending: Ending) -> None:
-        flight = self._flights.get(exchange)
-        if flight is not None and flight.admitted_ns is not None:
-            exchange.abandon(ending, self._pacer.now())
+    def _end(self, flight: Flight, ending: Ending) -> None:
+        flight.exchange.abandon(ending, self._pacer.now())

@@ -1,4 +1,7 @@
-"""One send in flight: the schedule's side and the network's side of it, and the row they make."""
+"""One request in flight: the schedule's side and the network's side of it, and the row they make."""
+
+import time
+from email.utils import parsedate_to_datetime
 
 from loadgen.net.exchange import Exchange
 from loadgen.plan.render import RenderedRequest
@@ -9,9 +12,20 @@ from loadgen.wire.ending import Ending
 
 
 class Flight:
-    """A scheduled request from its release to its row."""
+    """A scheduled request from its release to its last row; `exchange` and `reading` are the present attempt's."""
 
-    __slots__ = ("admitted_ns", "due_ns", "exchange", "fired_ns", "is_warmup", "place", "reading", "request", "seq")
+    __slots__ = (
+        "admitted_ns",
+        "attempt",
+        "due_ns",
+        "exchange",
+        "fired_ns",
+        "is_warmup",
+        "place",
+        "reading",
+        "request",
+        "seq",
+    )
 
     def __init__(
         self,
@@ -31,8 +45,15 @@ class Flight:
         self.request = request
         self.exchange = exchange
         self.reading = reading
+        self.attempt = 1
         self.fired_ns: int | None = None
         self.admitted_ns: int | None = None
+
+    def again(self, exchange: Exchange, reading: Reading) -> None:
+        """Begin the next attempt."""
+        self.attempt += 1
+        self.exchange, self.reading = exchange, reading
+        self.fired_ns = self.admitted_ns = None
 
     def row(self, rules: Rules, *, secret: str | None = None) -> Row:
         """Return what became of it; `secret` is blotted out where a server echoed it."""
@@ -70,6 +91,7 @@ class Flight:
         return Row(
             seq=self.seq,
             place=self.place,
+            attempt=self.attempt,
             is_warmup=self.is_warmup,
             outcome=outcome,
             detail=ending.detail,
@@ -116,9 +138,12 @@ def _blotted(word: str | None, secret: str | None) -> str | None:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Return a Retry-After of seconds; dates are not kept."""
+    """Return a Retry-After in seconds from now, whether it came as seconds or as a date."""
     try:
         seconds = float(retry_after or "")
     except ValueError:
-        return None
+        try:
+            seconds = max(parsedate_to_datetime(retry_after or "").timestamp() - time.time(), 0.0)
+        except ValueError:
+            return None
     return seconds if 0 <= seconds < 1e9 else None

@@ -20,7 +20,14 @@ class Slots:
         elif self._is_open:
             turn = trio.Event()
             self._waiting.append(turn)
-            await turn.wait()
+            try:
+                await turn.wait()
+            except trio.Cancelled:
+                if turn.is_set():  # it came in the very moment in which it was no longer wanted
+                    self.give()
+                else:
+                    self._waiting.remove(turn)
+                raise
         return self._is_open
 
     def give(self) -> None:

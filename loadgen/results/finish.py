@@ -58,7 +58,7 @@ def finish(rundir: RunDir) -> Finished:
             case Row():
                 rows.append(record)
                 seen.add(record.seq)
-                sent.pop(record.seq, None)
+                sent.pop(record.seq, None)  # its attempts follow one another
                 if len(rows) >= _CHUNK:
                     flush()
             case Sent():
@@ -72,7 +72,8 @@ def finish(rundir: RunDir) -> Finished:
     rows += _missing(plan, seen, sent, crashed=closed is None)
     flush()
     slos = [parse_slo(text) for text in manifest["config"].get("slo") or []]
-    requests = with_good(pl.concat(tables).sort("seq", "attempt"), slos)
+    final = (pl.col("attempt") == pl.col("attempt").max().over("seq")).alias("final")
+    requests = with_good(pl.concat(tables).sort("seq", "attempt").with_columns(final), slos)
     requests.write_parquet(rundir.requests)
     all_frames = pl.concat(frames).sort("seq", "attempt")
     all_frames.write_parquet(rundir.frames)
@@ -90,20 +91,21 @@ def finish(rundir: RunDir) -> Finished:
 
 
 def _missing(plan: Plan, seen: set[int], sent: dict[int, Sent], *, crashed: bool) -> list[Row]:
-    """Return a row for each scheduled request that the journal has none for."""
+    """Return a row for each scheduled request, and each attempt that was sent, that the journal has none for."""
     due, places = plan.due(), plan.place()
     scheduled = sent.keys() if plan.is_closed else range(len(due))
     detail = "crash" if crashed else "stopped"
     rows = []
     for seq in scheduled:
-        if seq in seen:
-            continue
         mark = sent.get(seq)
+        if seq in seen and mark is None:
+            continue
         due_ns = None if plan.is_closed else due[seq]
         rows.append(
             Row(
                 seq=seq,
                 place=mark.place if mark else places[seq],
+                attempt=mark.attempt if mark else 1,
                 is_warmup=(mark.sent_ns if mark and due_ns is None else due_ns or 0) < plan.warmup_ns,
                 outcome="unsent" if mark is None else "unfinished",
                 detail=detail,

@@ -7,6 +7,7 @@ import polars as pl
 FINISHED = pl.col("finished").fill_null(value=False)
 COMPLETED = pl.col("outcome") == "completed"
 _OPEN = pl.col("due_ns").is_not_null()
+_FIRST = pl.col("attempt") == 1
 _NEW = pl.col("connection_reused").not_()
 
 
@@ -53,7 +54,8 @@ METRICS: dict[str, Metric] = {
         Metric("e2e_from_due", _ms("due_ns", "last_output_ns", _OPEN & FINISHED)),
         Metric("completion_from_due", _ms("due_ns", "terminal_ns", _OPEN & COMPLETED)),
         Metric("lateness", _ms("due_ns", "sent_ns", _OPEN), llm=False),
-        Metric("generator_lateness", pl.when(_OPEN).then(_GENERATOR_LATENESS_MS), llm=False),
+        # A retry's moment is not the schedule's: its lateness is the server's doing.
+        Metric("generator_lateness", pl.when(_OPEN & _FIRST).then(_GENERATOR_LATENESS_MS), llm=False),
         Metric("connect", _CONNECT_MS, llm=False),
     )
 }

@@ -52,8 +52,8 @@ def requests_table(rows: Sequence[Row], planned: Sequence[Planned], *, run: str,
         "seq": [row.seq for row in rows],
         "id": [plan.id for plan in plans],
         "attempt": [row.attempt for row in rows],
-        "final": [True] * len(rows),
-        "request_id": [f"{run}-{row.seq}" if request_ids else None for row in rows],
+        "final": [True] * len(rows),  # the last attempt's is known when all are
+        "request_id": [_request_id(run, row) if request_ids else None for row in rows],
         "class": [plan.klass for plan in plans],
         "session": [plan.session for plan in plans],
         "phase": ["warmup" if row.is_warmup else "measure" for row in rows],
@@ -75,6 +75,10 @@ def requests_table(rows: Sequence[Row], planned: Sequence[Planned], *, run: str,
     )
     uncertainty = (pl.col("stamp_uncertainty_ns") / 1e6).alias("stamp_uncertainty_ms")
     return table.with_columns(uncertainty).drop("stamp_uncertainty_ns")
+
+
+def _request_id(run: str, row: Row) -> str:
+    return f"{run}-{row.seq}" if row.attempt == 1 else f"{run}-{row.seq}-{row.attempt}"
 
 
 def frames_table(rows: Iterable[Row]) -> pl.DataFrame:
