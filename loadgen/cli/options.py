@@ -5,8 +5,19 @@ from typing import Annotated
 
 import typer
 
+from loadgen.cli.config import load_config
+
 _WHAT, _WHEN, _HOW, _JUDGE, _KEEP = "What is sent", "When", "How", "Judge", "Keep"
 
+Target = Annotated[str | None, typer.Argument(help="An origin, or a full endpoint URL.", metavar="TARGET")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="Options from a TOML file, or from the run.json of a run to repeat; the command line wins.",
+        is_eager=True,
+        callback=load_config,
+    ),
+]
 Recording = Annotated[
     Path | None, typer.Option(help="Recording file (JSON lines); - is standard input.", rich_help_panel=_WHAT)
 ]
@@ -53,8 +64,18 @@ Drain = Annotated[
 MaxConcurrency = Annotated[
     int | None, typer.Option(min=1, help="Arrivals beyond this many in flight wait.", rich_help_panel=_WHEN)
 ]
-Deadline = Annotated[str, typer.Option(help="For the whole request, from when it is sent.", rich_help_panel=_HOW)]
+Deadline = Annotated[str, typer.Option(help="For the whole request.", rich_help_panel=_HOW)]
+DeadlineFrom = Annotated[
+    str,
+    typer.Option(help="When it begins to count: sent, or due, which adds waiting and retries.", rich_help_panel=_HOW),
+]
 ConnectTimeout = Annotated[str, typer.Option(help="For a new connection.", rich_help_panel=_HOW)]
+Retries = Annotated[
+    int, typer.Option(min=0, help="Send a rejected or unconnected request again, this often.", rich_help_panel=_HOW)
+]
+RetryCap = Annotated[
+    str, typer.Option(help="Longest wait before a retry, whatever Retry-After says.", rich_help_panel=_HOW)
+]
 Header = Annotated[
     list[str] | None, typer.Option(metavar="'K: V'", help="Send a header; repeatable.", rich_help_panel=_HOW)
 ]
@@ -63,6 +84,17 @@ ApiKeyEnv = Annotated[
 ]
 RequestId = Annotated[
     bool, typer.Option("--request-id/--no-request-id", help="Send x-request-id: RUN-SEQ.", rich_help_panel=_HOW)
+]
+CaCert = Annotated[
+    Path | None,
+    typer.Option("--cacert", help="Authorities to trust (PEM) instead of the system's.", rich_help_panel=_HOW),
+]
+Cert = Annotated[Path | None, typer.Option(help="Client certificate (PEM).", rich_help_panel=_HOW)]
+Key = Annotated[Path | None, typer.Option(help="Its key, where it is not in the same file.", rich_help_panel=_HOW)]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Trust any certificate.", rich_help_panel=_HOW)]
+Http2 = Annotated[bool, typer.Option("--http2", help="Speak HTTP/2, over the second transport.", rich_help_panel=_HOW)]
+Proxy = Annotated[
+    str | None, typer.Option(metavar="URL", help="Go through a proxy, over the second transport.", rich_help_panel=_HOW)
 ]
 SloOption = Annotated[
     list[str] | None,
@@ -82,6 +114,26 @@ AcceptMissingEndMarker = Annotated[
         help="A clean end after a finish reason completes a stream.",
         rich_help_panel=_JUDGE,
     ),
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="'NAME OP NUMBER'",
+        help="Exit 1 when true, as in 'llm.ttft-p95 > 800'; repeatable.",
+        rich_help_panel=_JUDGE,
+    ),
+]
+RequireValid = Annotated[
+    bool | None,
+    typer.Option(
+        "--require-valid/--allow-invalid",
+        help="Exit 3 when the run is INVALID; with gates or goals it is required.",
+        rich_help_panel=_JUDGE,
+    ),
+]
+Junit = Annotated[Path | None, typer.Option(help="Write the gates as JUnit XML.", rich_help_panel=_JUDGE)]
+Baseline = Annotated[
+    Path | None, typer.Option(metavar="RUN", help="The run that -change-pct gates count from.", rich_help_panel=_JUDGE)
 ]
 Out = Annotated[Path | None, typer.Option(help="Run folder; by default results/<utc>-<label>.", rich_help_panel=_KEEP)]
 Label = Annotated[str | None, typer.Option(help="A word for this run.", rich_help_panel=_KEEP)]

@@ -6,28 +6,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadgen.cli import options as o
-from loadgen.errors import UsageError
+from loadgen.cli.judging import Judging
+from loadgen.errors import EXIT_FINE
 
 if TYPE_CHECKING:
     from loadgen.results.rundir import RunDir
 
+_NOTHING_ASKED = Judging()
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 
 
-def summary(run: RunFolder, slo: o.SloOption = None, json: o.Json = False) -> None:
-    """Print a finished run's summary again, from its rows; --slo judges them anew."""
+def summary(
+    run: RunFolder,
+    slo: o.SloOption = None,
+    fail_if: o.FailIf = None,
+    require_valid: o.RequireValid = None,
+    junit: o.Junit = None,
+    baseline: o.Baseline = None,
+    json: o.Json = False,
+) -> None:
+    """Print a finished run's summary again, from its rows; --slo and --fail-if judge them anew."""
+    from loadgen.report.measured import Measured
     from loadgen.results.rundir import RunDir
+    from loadgen.results.slo import parse_slo
 
-    rundir = RunDir.open(run)
-    if not rundir.requests.is_file():
-        raise UsageError(f"{run}: the run is not finished", hint=f"`loadgen recover {run}` makes its files")
+    rundir = RunDir.finished(run)
     stored = rundir.read_summary()
-    if slo:
-        from loadgen.report.summary import summarise
-        from loadgen.results.slo import parse_slo
-
-        stored = summarise(rundir, [parse_slo(text) for text in slo], generator=stored["generator"])
+    judging = Judging(slo=slo or [], fail_if=fail_if or [], require_valid=require_valid, junit=junit, baseline=baseline)
+    code = EXIT_FINE
+    if judging.asks_anything:
+        measured = Measured.read(rundir, [parse_slo(text) for text in slo or stored["slo"]])
+        judging.check(measured.offered["class"].drop_nulls().unique())
+        stored = judging.summarise(measured, stored["process"])
+        code = judging.conclude(stored)
     print_summary(stored, as_json=json)
+    raise typer.Exit(code)
 
 
 def recover(run: RunFolder, json: o.Json = False) -> None:
@@ -35,14 +48,21 @@ def recover(run: RunFolder, json: o.Json = False) -> None:
     from loadgen.results.rundir import RunDir
 
     rundir = RunDir.open(run)
-    slos = rundir.read_manifest()["config"].get("slo") or []
-    print_summary(close_run(rundir, slos), as_json=json)
+    config = rundir.read_manifest()["config"]
+    judging = Judging(
+        slo=config.get("slo") or [],
+        fail_if=config.get("fail_if") or [],
+        goals=config.get("goals") or {},
+        require_valid=config.get("require_valid"),
+    )
+    print_summary(close_run(rundir, judging), as_json=json)
     typer.echo(f"run folder: {rundir.path}", err=json)
 
 
-def close_run(rundir: "RunDir", slos: list[str]) -> dict[str, Any]:
-    """Make a run's files from its journal, then its summary; return the summary."""
-    from loadgen.report.summary import generator_facts, summarise
+def close_run(rundir: "RunDir", judging: Judging = _NOTHING_ASKED) -> dict[str, Any]:
+    """Make a run's files from its journal, then its judged summary; return the summary."""
+    from loadgen.report.generator import process_facts
+    from loadgen.report.measured import Measured
     from loadgen.results.finish import finish
     from loadgen.results.slo import parse_slo
 
@@ -53,7 +73,8 @@ def close_run(rundir: "RunDir", slos: list[str]) -> dict[str, Any]:
     manifest["lost_rows"] = finished.lost_rows
     manifest["ended_s"] = finished.end_ns / 1e9
     rundir.write_json(rundir.manifest, manifest)
-    made = summarise(rundir, [parse_slo(text) for text in slos], generator=generator_facts(finished))
+    measured = Measured.read(rundir, [parse_slo(text) for text in judging.slo])
+    made = judging.summarise(measured, process_facts(finished, manifest))
     rundir.write_json(rundir.summary, made)
     rundir.drop_journal()
     return made

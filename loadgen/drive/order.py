@@ -14,8 +14,9 @@ import trio
 from loadgen import __version__
 from loadgen.drive.driver import Conduct, Driver
 from loadgen.drive.run import Clock, conduct_run
-from loadgen.net.limits import check_limits
-from loadgen.net.target import Target, reach
+from loadgen.net.limits import check_limits, descriptor_limit
+from loadgen.net.route import Route
+from loadgen.net.target import reach
 from loadgen.plan.recordings.ours import RecordedRequest
 from loadgen.plan.render import RenderedRequest, render
 from loadgen.plan.schedule import SECOND_NS, Schedule
@@ -29,13 +30,12 @@ from loadgen.results.secrets import masked_arguments, masked_path
 class Order:
     """Everything one run is made of."""
 
-    target: Target
+    route: Route
     requests: list[RecordedRequest]
     schedule: Schedule
     conduct: Conduct
     out: Path
     headers: dict[str, str] = field(default_factory=dict)
-    connect_timeout_s: float = 10.0
     config: dict[str, Any] = field(default_factory=dict)  # the options as resolved, for run.json; no secrets
     label: str | None = None
 
@@ -55,13 +55,13 @@ def carry_out(
     possible = min(certain, most_at_once(schedule, conduct.deadline_ns))
     for words in check_limits(certain=possible if certain < sys.maxsize else 0, possible=possible):
         warn(words)
-    address = trio.run(lambda: reach(order.target, timeout_s=order.connect_timeout_s))
+    address = trio.run(lambda: reach(order.route.target, timeout_s=order.route.connect_timeout_s))
     rendered = [
         render(
             request,
             place=place,
-            authority=order.target.authority,
-            path=order.target.path,
+            authority=order.route.target.authority,
+            path=order.route.target.path,
             headers=order.headers,
             api_key=conduct.secret,
         )
@@ -85,7 +85,7 @@ def carry_out(
                 address,
                 journal,
                 conduct,
-                connect_timeout_s=order.connect_timeout_s,
+                connect_timeout_s=order.route.connect_timeout_s,
                 on_start=on_start,
                 on_progress=on_progress,
             )
@@ -106,6 +106,13 @@ def most_at_once(schedule: Schedule, deadline_ns: int) -> int:
             first += 1
         most = max(most, seq - first + 1)
     return most
+
+
+def _repeats(order: Order) -> bool:
+    """Whether a body is sent more than once, be it a cached prompt's or none at all."""
+    schedule = order.schedule
+    different = len({request.payload for request in order.requests if request.payload})
+    return schedule.count is None or schedule.count > different > 0
 
 
 def _plan(order: Order, rendered: Sequence[RenderedRequest]) -> Plan:
@@ -140,7 +147,7 @@ def _manifest(order: Order) -> dict[str, Any]:
         of = mix.setdefault(request.klass or "", {"requests": 0, "body_bytes": 0})
         of["requests"] += 1
         of["body_bytes"] += len(request.payload)
-    target = order.target
+    target = order.route.target
     return {
         "run": order.conduct.run,
         "label": order.label,
@@ -159,11 +166,12 @@ def _manifest(order: Order) -> dict[str, Any]:
             "length_s": None if schedule.length_ns is None else schedule.length_ns / SECOND_NS,
             "repeats": schedule.repeats,
         },
-        "recording": {"requests": schedule.recorded, "classes": mix},
+        "recording": {"requests": schedule.recorded, "repeats": _repeats(order), "classes": mix},
         "host": {
             "python": platform.python_version(),
             "kernel": platform.release(),
             "machine": platform.machine(),
             "cores": len(os.sched_getaffinity(0)),
+            "descriptors": descriptor_limit(),
         },
     }

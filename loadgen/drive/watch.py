@@ -30,6 +30,11 @@ class Watch:
         self._journal = journal
         # Opened once, and before the load: it may leave no descriptor to open it with.
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._schedstat = os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # a kernel without scheduler statistics
+            self._schedstat = -1
+        self._own_descriptors = len(os.listdir("/proc/self/fd")) - connections.open
         self._loop_lag = Histogram()
         self._read_lag = Histogram()
         self._read_lags_us: Counter[int] = Counter()
@@ -55,6 +60,8 @@ class Watch:
 
     def close(self) -> None:
         os.close(self._statm)
+        if self._schedstat >= 0:
+            os.close(self._schedstat)
 
     def sample(self) -> None:
         """Journal what the process uses now."""
@@ -64,7 +71,9 @@ class Watch:
             Sample(
                 at_ns=self._pacer.now(),
                 cpu_ns=round((used.ru_utime + used.ru_stime) * SECOND_NS),
+                core_wait_ns=int(os.pread(self._schedstat, 64, 0).split()[1]) if self._schedstat >= 0 else None,
                 resident_bytes=resident,
+                descriptors=self._own_descriptors + self._connections.open,
                 connections=self._connections.open,
                 in_flight=self._driver.in_flight,
             )

@@ -17,6 +17,11 @@ def raise_descriptor_limit() -> int:
     return hard - _OWN_DESCRIPTORS
 
 
+def descriptor_limit() -> int:
+    """Return how many descriptors this process may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 def ephemeral_ports() -> int:
     """Return how many ports the kernel has for connections to one target."""
     low, high = map(int, _PORT_RANGE.read_text().split())

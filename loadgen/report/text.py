@@ -27,17 +27,62 @@ _COLUMNS = ("p50", "p95", "p99", "max")
 
 
 def write_summary(summary: dict[str, Any], console: Console | None = None) -> None:
-    """Write a run's summary as a person reads it."""
+    """Write a run's summary as a person reads it: its verdict first."""
     console = console or Console(highlight=False, soft_wrap=False)
+    _verdict(summary["verdict"], console)
     _head(summary, console)
     _accounting(summary, console)
     if summary["classes"]:
         _classes(summary, console)
     _metrics(summary, console)
     _throughput(summary, console)
-    _generator(summary["generator"], console)
+    _generator(summary, console)
+    if summary["gates"]:
+        _gates(summary, console)
     for note in summary["notes"]:
         console.print(f"[yellow]note[/] {escape(note)}")
+
+
+def _verdict(verdict: dict[str, Any], console: Console) -> None:
+    by_level = {level: [reason for reason in verdict["reasons"] if reason["level"] == level] for level in _LEVELS}
+    if verdict["valid"]:
+        warned = len(by_level["warned"])
+        said = f", {warned} warning{'s' if warned > 1 else ''}" if warned else ""
+        console.print(f"[bold green]VALID[/]{said}")
+    else:
+        names = ", ".join(dict.fromkeys(reason["name"] for reason in by_level["invalid"]))
+        console.print(f"[bold red]INVALID[/]: {names}")
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for level, style in _LEVELS.items():
+        for reason in by_level[level]:
+            table.add_row(
+                f"[{style}]{reason['name']}[/]", f"{escape(reason['fact'])} [dim]-> {escape(reason['remedy'])}[/]"
+            )
+    if verdict["reasons"]:
+        console.print(table)
+    console.print()
+
+
+_LEVELS = {"invalid": "red", "warned": "yellow"}
+
+
+def _gates(summary: dict[str, Any], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("gate", overflow="fold")
+    table.add_column("", no_wrap=True)
+    table.add_column("measured", overflow="fold")
+    table.add_column("n", justify="right")
+    table.add_column("of", overflow="fold")
+    for gate in summary["gates"]:
+        verdict = "[green]pass[/]" if gate["passed"] else "[bold red]FAIL[/]"
+        samples = "" if gate["n"] is None else str(gate["n"])
+        table.add_row(escape(gate["gate"]), verdict, escape(gate["words"]), samples, escape(gate["population"]))
+    console.print()
+    console.print(table)
+    if summary["requires_valid"] and not summary["verdict"]["valid"]:
+        console.print("[red]the run is INVALID, and these gates require a valid one[/] (--allow-invalid opts out)")
 
 
 def _head(summary: dict[str, Any], console: Console) -> None:
@@ -154,21 +199,33 @@ def _throughput(summary: dict[str, Any], console: Console) -> None:
     _lines(lines, console)
 
 
-def _generator(generator: dict[str, Any], console: Console) -> None:
+def _generator(summary: dict[str, Any], console: Console) -> None:
+    process, generator = summary["process"], summary["generator"]
     lines = [
         (name, [f"p50 {lag['p50']:.3f}", f"p99 {lag['p99']:.3f}", f"max {lag['max']:.1f} ms"])
         for name in ("read_lag", "loop_lag")
-        if (lag := generator.get(name)) is not None and lag["n"]
+        if (lag := process.get(name)) is not None and lag["n"]
     ]
     parts = []
-    if "cpu_pct" in generator:
-        parts += [f"CPU {generator['cpu_pct']:.0f} % of a core", f"memory {generator['resident_mib_max']:.0f} MiB"]
-        parts.append(f"connections {generator['connections_max']}")
-    if generator["stamp_sources"]:
-        parts.append("stamps " + ", ".join(f"{source} {n}" for source, n in sorted(generator["stamp_sources"].items())))
-    if generator["resent"]:
-        parts.append(f"resent {generator['resent']}")
+    if "cpu_pct" in process:
+        parts.append(f"CPU {process['cpu_pct']:.0f} % of a core")
+        if "core_wait_pct" in process:
+            parts.append(f"waiting for it {process['core_wait_pct']:.1f} %")
+    if "resident_mib_max" in process:
+        parts.append(f"memory {process['resident_mib_max']:.0f} MiB")
+        parts.append(f"descriptors {process['descriptors_max']} of {process['descriptors_limit']}")
+        parts.append(f"connections {process['connections_max']}")
     lines.append(("generator", parts))
+    stamps = [f"{source} {n}" for source, n in sorted(generator["stamp_sources"].items())]
+    if generator["stamp_uncertainty_p99_ms"] is not None:
+        stamps.append(f"uncertain by p99 {generator['stamp_uncertainty_p99_ms']:.3f} ms")
+    if stamps:
+        lines.append(("stamps", stamps))
+    if generator["resent"]:
+        lines.append(("resent", [str(generator["resent"])]))
+    if summary["retries"]:
+        share = 100 * summary["retries"] / max(summary["offered"], 1)
+        lines.append(("retries", [f"{summary['retries']}, offered work {summary['offered_work']} (+{share:.1f} %)"]))
     _lines(lines, console)
 
 

@@ -79,15 +79,21 @@ def finish(rundir: RunDir) -> Finished:
     all_frames.write_parquet(rundir.frames)
     _schedule_table(plan, requests).write_parquet(rundir.schedule)
     started_s = manifest["clock"]["started_unix_ns"] / 1e9
-    _write_histograms(rundir.histograms, requests, all_frames, started_s=started_s)
+    _write_histograms(
+        rundir.histograms, requests, all_frames, lags, started_s=started_s, length_s=_end_ns(closed, samples) / 1e9
+    )
     return Finished(
         crashed=closed is None,
         stopped_by=closed.stopped_by if closed else None,
         lost_rows=len(sent),
         lags=lags,
         samples=samples,
-        end_ns=closed.at_ns if closed else max((sample.at_ns for sample in samples), default=0),
+        end_ns=_end_ns(closed, samples),
     )
+
+
+def _end_ns(closed: Closed | None, samples: list[Sample]) -> int:
+    return closed.at_ns if closed else max((sample.at_ns for sample in samples), default=0)
 
 
 def _missing(plan: Plan, seen: set[int], sent: dict[int, Sent], *, crashed: bool) -> list[Row]:
@@ -124,8 +130,16 @@ def _schedule_table(plan: Plan, requests: pl.DataFrame) -> pl.DataFrame:
     return requests.filter(pl.col("attempt") == 1).select("seq", "due_ns", "id", "class", "phase", "path")
 
 
-def _write_histograms(path: Path, requests: pl.DataFrame, frames: pl.DataFrame, *, started_s: float) -> None:
-    """Write every metric, per class and over all, a line per second in which requests ended."""
+def _write_histograms(
+    path: Path,
+    requests: pl.DataFrame,
+    frames: pl.DataFrame,
+    lags: Lags | None,
+    *,
+    started_s: float,
+    length_s: float,
+) -> None:
+    """Write our own lags over the whole run, then every metric, per class and over all, a line per second."""
     measured = requests.filter(pl.col("phase") == "measure")
     times = [m for m in METRICS.values() if m.unit == "ms"]
     long = (
@@ -155,6 +169,9 @@ def _write_histograms(path: Path, requests: pl.DataFrame, frames: pl.DataFrame, 
     )
     with path.open("w", encoding="ascii", errors="replace", newline="\n") as file:
         log = HistogramLog(file, started_s=started_s, comment=f"loadgen {__version__}, durations in ns, maxima in ms")
+        if lags is not None:
+            log.write("loop_lag", 0.0, length_s, Histogram(lags.loop_lag))
+            log.write("read_lag", 0.0, length_s, Histogram(lags.read_lag))
         for (second, tag), group in counted.group_by("second", "tag", maintain_order=True):
             histogram = Histogram()
             for ns, times_seen in group.select("ns", "len").iter_rows():

@@ -1,6 +1,6 @@
 """Durations in HdrHistograms; the only file that knows hdrh."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -36,6 +36,14 @@ class Histogram:
     @property
     def max_ns(self) -> int:
         return int(self._hdr.get_max_value())
+
+    @property
+    def min_ns(self) -> int:
+        return int(self._hdr.get_min_value())
+
+    @property
+    def mean_ns(self) -> float:
+        return float(self._hdr.get_mean_value())
 
     def record(self, duration_ns: int, times: int = 1) -> None:
         # hdrh drops what does not fit and only says so in its return value.
@@ -76,11 +84,12 @@ class HistogramLog:
         self._file.write(f"Tag={tag},{start_s:.3f},{length_s:.3f},{most:.3f},{blob}\n")
 
 
-def read_log(path: Path) -> Mapping[str, Histogram]:
-    """Return the whole-run histogram of each tag of a `.hlog`."""
+def read_log(path: Path, *, tags: Collection[str] | None = None) -> Mapping[str, Histogram]:
+    """Return the whole-run histogram of each tag of a `.hlog`, or of those asked for that are in it."""
     merged: dict[str, Histogram] = {}
     for line in path.read_text(encoding="ascii").splitlines():
         if line.startswith("Tag="):
             tag, _, _, _, blob = line[4:].split(",")
-            merged.setdefault(tag, Histogram())._hdr.decode_and_add(blob.encode())
+            if tags is None or tag in tags:
+                merged.setdefault(tag, Histogram())._hdr.decode_and_add(blob.encode())
     return merged

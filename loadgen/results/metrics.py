@@ -31,6 +31,7 @@ class Metric:
 
     name: str
     expression: pl.Expr
+    population: str
     unit: str = "ms"
     llm: bool = True  # what a stream shows; else how it was sent
     high_is_good: bool = False
@@ -40,22 +41,31 @@ class Metric:
         return self.name if self.unit != "ms" else f"{self.name}_ms"
 
 
+_OUTPUT, _TEXT = "streams that produced output", "streams that produced answer text"
+_FINISHED, _COMPLETED, _SUBMITTED = "finished streams", "completed requests", "everything submitted"
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("ttft", _ms("sent_ns", "first_output_ns")),
-        Metric("first_text", _ms("sent_ns", "first_text_ns")),
-        Metric("e2e", _ms("sent_ns", "last_output_ns", FINISHED)),
-        Metric("completion", _ms("sent_ns", "terminal_ns", COMPLETED)),
-        Metric("itl", _ITL_MS),
-        Metric("user_tokens_per_sec", pl.when(_ITL_MS > 0).then(1000.0 / _ITL_MS), unit="tokens/s", high_is_good=True),
-        Metric("ttft_from_due", _ms("due_ns", "first_output_ns", _OPEN)),
-        Metric("first_text_from_due", _ms("due_ns", "first_text_ns", _OPEN)),
-        Metric("e2e_from_due", _ms("due_ns", "last_output_ns", _OPEN & FINISHED)),
-        Metric("completion_from_due", _ms("due_ns", "terminal_ns", _OPEN & COMPLETED)),
-        Metric("lateness", _ms("due_ns", "sent_ns", _OPEN), llm=False),
+        Metric("ttft", _ms("sent_ns", "first_output_ns"), _OUTPUT),
+        Metric("first_text", _ms("sent_ns", "first_text_ns"), _TEXT),
+        Metric("e2e", _ms("sent_ns", "last_output_ns", FINISHED), _FINISHED),
+        Metric("completion", _ms("sent_ns", "terminal_ns", COMPLETED), _COMPLETED),
+        Metric("itl", _ITL_MS, _FINISHED),
+        Metric(
+            "user_tokens_per_sec",
+            pl.when(_ITL_MS > 0).then(1000.0 / _ITL_MS),
+            _FINISHED,
+            unit="tokens/s",
+            high_is_good=True,
+        ),
+        Metric("ttft_from_due", _ms("due_ns", "first_output_ns", _OPEN), _OUTPUT),
+        Metric("first_text_from_due", _ms("due_ns", "first_text_ns", _OPEN), _TEXT),
+        Metric("e2e_from_due", _ms("due_ns", "last_output_ns", _OPEN & FINISHED), _FINISHED),
+        Metric("completion_from_due", _ms("due_ns", "terminal_ns", _OPEN & COMPLETED), _COMPLETED),
+        Metric("lateness", _ms("due_ns", "sent_ns", _OPEN), _SUBMITTED, llm=False),
         # A retry's moment is not the schedule's: its lateness is the server's doing.
-        Metric("generator_lateness", pl.when(_OPEN & _FIRST).then(_GENERATOR_LATENESS_MS), llm=False),
-        Metric("connect", _CONNECT_MS, llm=False),
+        Metric("generator_lateness", pl.when(_OPEN & _FIRST).then(_GENERATOR_LATENESS_MS), _SUBMITTED, llm=False),
+        Metric("connect", _CONNECT_MS, "new connections", llm=False),
     )
 }

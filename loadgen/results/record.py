@@ -78,11 +78,13 @@ class Row(msgspec.Struct, frozen=True, array_like=True, tag="row", gc=False, kw_
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True, tag="sample", gc=False):
-    """The load process, once a second: CPU used so far, resident set, open connections, requests in flight."""
+    """The load process, once a second; `cpu_ns` and `core_wait_ns` (ready to run, and not running) since its start."""
 
     at_ns: int
     cpu_ns: int
+    core_wait_ns: int | None
     resident_bytes: int
+    descriptors: int
     connections: int
     in_flight: int
 

@@ -99,6 +99,14 @@ class RunDir:
             )
         return rundir
 
+    @classmethod
+    def finished(cls, path: Path) -> "RunDir":
+        """Return the finished run in a folder; raises UsageError where there is none."""
+        rundir = cls.open(path)
+        if not (rundir.requests.is_file() and rundir.summary.is_file()):
+            raise UsageError(f"{path}: the run is not finished", hint=f"`loadgen recover {path}` makes its files")
+        return rundir
+
     def write_plan(self, plan: Plan) -> None:
         self.plan.write_bytes(msgspec.msgpack.encode(plan))
 

@@ -1,6 +1,7 @@
 """What must never be stored: keys in headers and in query strings."""
 
 import re
+from collections.abc import Callable
 
 MASK = "***"
 _SECRET = re.compile(r"auth|cookie|key|token|secret|signature|credential|password|(^|[-_])sig($|[-_])", re.IGNORECASE)
@@ -30,20 +31,37 @@ def _masked_pair(pair: str) -> str:
     return f"{name}={MASK}" if equals and _SECRET.search(name) else pair
 
 
+def masked_login(url: str) -> str:
+    """Return a URL without the name and password in it.
+
+    >>> masked_login("http://me:abc@proxy:3128")
+    'http://***@proxy:3128'
+    """
+    return re.sub(r"(^|//)[^@/]*@", rf"\1{MASK}@", url)
+
+
 def masked_arguments(arguments: list[str]) -> list[str]:
-    """Return a command line without the secrets of its --header options and URLs."""
+    """Return a command line without the secrets of its --header and --proxy options and URLs."""
     masked = []
-    after_header = False
+    before = ""
     for argument in arguments:
         option, equals, value = argument.partition("=")
-        if after_header or (option == "--header" and equals):
-            text = argument if after_header else value
-            name, colon, content = text.partition(":")
-            text = f"{name}{colon} {masked_header(name, content.strip())}" if colon else text
-            masked.append(text if after_header else f"--header={text}")
+        if before in _HIDES:
+            masked.append(_HIDES[before](argument))
+        elif option in _HIDES and equals:
+            masked.append(f"{option}={_HIDES[option](value)}")
         elif "?" in argument and not argument.startswith("-"):
             masked.append(masked_path(argument))
         else:
             masked.append(argument)
-        after_header = argument == "--header"
+        before = argument
     return masked
+
+
+def _masked_header_line(line: str) -> str:
+    name, colon, content = line.partition(":")
+    return f"{name}{colon} {masked_header(name, content.strip())}" if colon else line
+
+
+# Options whose value may hold a secret, and what hides it.
+_HIDES: dict[str, Callable[[str], str]] = {"--header": _masked_header_line, "--proxy": masked_login}

@@ -8,9 +8,12 @@ import polars as pl
 import pytest
 from rich.console import Console
 
+from loadgen.cli.judging import Judging
 from loadgen.cli.summary import close_run
 from loadgen.errors import UsageError
-from loadgen.report.summary import samples_needed, summarise
+from loadgen.report.measured import Measured
+from loadgen.report.numbers import samples_needed
+from loadgen.report.summary import summarise
 from loadgen.report.text import write_summary
 from loadgen.results.finish import finish
 from loadgen.results.histogram import read_log
@@ -201,7 +204,7 @@ ENDS = {
     "crashed": (
         lambda tmp_path: run_of(
             tmp_path,
-            [Sent(0, 0, 1, 0), stream(0, 0.0, [0.5, 0.6], 2), Sent(1, 1, 1, SECOND), Sample(ns(1.5), 1, 2, 3, 4)],
+            [Sent(0, 0, 1, 0), stream(0, 0.0, [0.5, 0.6], 2), Sent(1, 1, 1, SECOND), Sample(ns(1.5), 1, 2, 3, 4, 5, 6)],
             due=[0, 1, 2, 3],
             length_s=4.0,
             torn=b"\0\0\0\x20torn",
@@ -258,7 +261,7 @@ def outcomes_of(rundir: RunDir) -> list[tuple[int, str, str | None]]:
 def test_a_summary_prints_and_says_how_the_run_ended(tmp_path, how):
     make, words = ENDS[how]
 
-    text = printed(close_run(make(tmp_path), []))
+    text = printed(close_run(make(tmp_path)))
 
     assert [] == [word for word in (NAME, "http://127.0.0.1:8000", *words) if word not in text]
 
@@ -266,7 +269,7 @@ def test_a_summary_prints_and_says_how_the_run_ended(tmp_path, how):
 @pytest.mark.parametrize("how", ENDS)
 def test_a_stored_summary_prints_the_same_again(tmp_path, how):
     rundir = ENDS[how][0](tmp_path)
-    made = close_run(rundir, ["ttft<1s"])
+    made = close_run(rundir, Judging(slo=["ttft<1s"]))
 
     assert printed(made) == printed(rundir.read_summary())
 
@@ -274,7 +277,7 @@ def test_a_stored_summary_prints_the_same_again(tmp_path, how):
 @pytest.mark.parametrize("how", ENDS)
 def test_a_runs_files_are_whole_and_its_journal_is_gone(tmp_path, how):
     rundir = ENDS[how][0](tmp_path)
-    close_run(rundir, [])
+    close_run(rundir)
 
     names = ["frames.parquet", "latency.hlog", "requests.parquet", "run.json", "schedule.parquet", "summary.json"]
     assert names == sorted(path.name for path in rundir.path.iterdir())
@@ -352,7 +355,7 @@ def test_a_closed_loop_has_rows_for_what_was_taken_and_no_due_times(tmp_path):
 
 def test_a_run_without_a_journal_cannot_be_finished(tmp_path):
     rundir = finished_run(tmp_path)
-    close_run(rundir, [])
+    close_run(rundir)
 
     with pytest.raises(UsageError, match="no journal to finish\nhint: "):
         finish(rundir)
@@ -360,7 +363,7 @@ def test_a_run_without_a_journal_cannot_be_finished(tmp_path):
 
 @pytest.fixture
 def summary(tmp_path):
-    return close_run(finished_run(tmp_path), ["ttft<500ms"])
+    return close_run(finished_run(tmp_path), Judging(slo=["ttft<500ms"]))
 
 
 def test_requests_are_counted_over_the_scheduled_window(summary):
@@ -381,7 +384,7 @@ def test_goodput_counts_what_completed_within_its_objectives(summary):
 def test_an_objective_that_cannot_be_measured_is_counted(tmp_path):
     rows = [stream(0, 0.0, [0.1], 1), stream(1, 1.0, [1.1, 1.2], 2), Closed(2 * SECOND)]
 
-    made = close_run(run_of(tmp_path, rows, due=[0, 1], length_s=2.0), ["itl<1s"])
+    made = close_run(run_of(tmp_path, rows, due=[0, 1], length_s=2.0), Judging(slo=["itl<1s"]))
 
     assert (1, 1) == (made["good"], made["good_unmeasurable"])
 
@@ -460,7 +463,7 @@ def test_a_percentile_needs_samples_for_its_own_bound(percentile, samples):
 def test_a_percentile_with_too_few_samples_is_marked(tmp_path, count, too_few):
     rows = [stream(seq, seq / 10, [seq / 10 + 0.05], 1) for seq in range(count)]
 
-    made = close_run(run_of(tmp_path, [*rows, Closed(0)], due=[seq / 10 for seq in range(count)], length_s=30.0), [])
+    made = close_run(run_of(tmp_path, [*rows, Closed(0)], due=[seq / 10 for seq in range(count)], length_s=30.0))
 
     assert too_few == made["metrics"]["ttft"]["too_few_for"]
     line = next(line for line in printed(made).splitlines() if line.startswith("ttft "))
@@ -469,7 +472,7 @@ def test_a_percentile_with_too_few_samples_is_marked(tmp_path, count, too_few):
 
 @pytest.mark.parametrize(("how", "submitted"), [("all failed", 0), ("no streams", 2)])
 def test_without_llm_streams_there_are_no_llm_numbers(tmp_path, how, submitted):
-    made = close_run(ENDS[how][0](tmp_path), [])
+    made = close_run(ENDS[how][0](tmp_path))
 
     assert "llm" not in made and made["steady_output_tokens_per_sec"] is None
     assert submitted == made["submitted"]
@@ -477,17 +480,18 @@ def test_without_llm_streams_there_are_no_llm_numbers(tmp_path, how, submitted):
 
 
 def test_a_closed_loop_offers_what_was_submitted_over_first_to_last_submission(tmp_path):
-    made = close_run(ENDS["closed loop"][0](tmp_path), [])
+    made = close_run(ENDS["closed loop"][0](tmp_path))
 
     assert ("closed", 2, {"start_s": 0.0, "length_s": 1.0}) == (made["loop"], made["offered"], made["window"])
     assert set() == {name for name in made["metrics"] if "due" in name or "lateness" in name}
 
 
 def test_a_crashed_closed_loops_window_reaches_to_its_last_submission(tmp_path):
-    made = close_run(ENDS["closed loop, crashed"][0](tmp_path), [])
+    made = close_run(ENDS["closed loop, crashed"][0](tmp_path))
 
     # Submitted at 0, 1 and 2 s, the last one known by its mark only.
-    assert (3, 2.0, 1.5) == (made["offered"], made["window"]["length_s"], made["offered_per_sec"])
+    assert (3, 2.0, 1.5) == (made["offered"], made["window"]["length_s"], made["submitted_per_sec"])
+    assert made["offered_per_sec"] is None
 
 
 @pytest.mark.parametrize(("lasts_s", "growing", "slope", "most"), [(1.0, False, 0.0, 10), (None, True, 10.0, 599)])
@@ -495,7 +499,7 @@ def test_a_backlog_that_grows_is_said_in_words(tmp_path, lasts_s, growing, slope
     due = [seq / 10 for seq in range(600)]
     rows = [stream(seq, at, [at + (lasts_s or 61 - at) - 0.1], 1) for seq, at in enumerate(due)]
 
-    made = close_run(run_of(tmp_path, [*rows, Closed(61 * SECOND)], due=due, length_s=60.0), [])
+    made = close_run(run_of(tmp_path, [*rows, Closed(61 * SECOND)], due=due, length_s=60.0))
 
     flight = made["in_flight"]
     assert (growing, growing) == (flight["growing"], "the backlog grew" in printed(made))
@@ -504,13 +508,13 @@ def test_a_backlog_that_grows_is_said_in_words(tmp_path, lasts_s, growing, slope
 
 def test_the_histogram_log_and_the_rows_tell_the_same(tmp_path):
     rundir = finished_run(tmp_path)
-    made = close_run(rundir, [])
+    made = close_run(rundir)
 
     log = read_log(rundir.histograms)
 
     counts = {name: numbers["n"] for name, numbers in made["metrics"].items() if numbers["unit"] == "ms"}
     del counts["first_text[completed]"]
-    assert counts == {tag: histogram.count for tag, histogram in log.items() if "[" not in tag}
+    assert counts == {tag: histogram.count for tag, histogram in log.items() if "[" not in tag and "_lag" not in tag}
     assert {name: made["metrics"][name]["max"] for name in counts} == pytest.approx(
         {name: log[name].max_ns / 1e6 for name in counts}, rel=1e-3, abs=1e-3
     )
@@ -520,16 +524,16 @@ def test_the_histogram_log_and_the_rows_tell_the_same(tmp_path):
 
 def test_a_finished_run_is_judged_anew_from_its_rows(tmp_path):
     rundir = finished_run(tmp_path)
-    first = close_run(rundir, ["ttft<500ms"])
+    first = close_run(rundir, Judging(slo=["ttft<500ms"]))
 
-    again = summarise(rundir, [parse_slo("ttft<150ms")], generator=first["generator"])
+    again = summarise(Measured.read(rundir, [parse_slo("ttft<150ms")]), first["process"])
 
     assert (2, 1) == (first["good"], again["good"])
     assert first["metrics"] == again["metrics"]
 
 
 def test_throughput_is_given_per_gpu_where_they_are_counted(tmp_path):
-    llm = close_run(finished_run(tmp_path, gpus=4), [])["llm"]
+    llm = close_run(finished_run(tmp_path, gpus=4))["llm"]
 
     assert llm["output_tokens_per_sec"] / 4 == llm["output_tokens_per_sec_per_gpu"]
 
@@ -547,7 +551,8 @@ def test_throughput_is_given_per_gpu_where_they_are_counted(tmp_path):
 def test_what_bends_the_numbers_is_said_in_words(tmp_path, changes, words):
     def notes(name: str, row: Row) -> str:
         rundir = run_of(tmp_path / name, [row, Closed(SECOND)], due=[0], length_s=1.0)
-        return " ".join(close_run(rundir, [])["notes"])
+        made = close_run(rundir)
+        return " ".join([*made["notes"], *(reason["fact"] for reason in made["verdict"]["reasons"])])
 
     assert words in notes("bent", stream(0, 0.0, [0.5, 0.6], 2, **changes))
     assert words not in notes("plain", stream(0, 0.0, [0.5, 0.6], 2))

@@ -33,7 +33,7 @@ RECORDS: list[Record] = [
         frame_bytes=b"\0\xff" * 4,
         frame_kinds=b"\0\7",
     ),
-    Sample(10, 20, 30, 40, 50),
+    Sample(10, 20, 30, 40, 50, 60, 70),
     Lags(5, b"HISTF", b""),
     Row(seq=1, place=0, outcome="unsent"),
     Closed(99, "SIGINT"),

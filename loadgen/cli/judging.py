@@ -1,0 +1,90 @@
+"""What a run is held against: objectives, gates, goals, validity; and the exit code that follows."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loadgen.errors import EXIT_FINE, EXIT_GATE_FAILED, EXIT_INVALID, UsageError
+
+if TYPE_CHECKING:
+    from loadgen.report.gates import Gate
+    from loadgen.report.measured import Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """The options that judge, as they were given."""
+
+    slo: list[str] = field(default_factory=list)
+    fail_if: list[str] = field(default_factory=list)
+    goals: Mapping[str, Any] = field(default_factory=dict)
+    require_valid: bool | None = None  # None: gates and goals require it
+    junit: Path | None = None
+    baseline: Path | None = None  # a run's folder: what changes are counted from
+
+    @property
+    def asks_anything(self) -> bool:
+        return bool(self.slo or self.fail_if or self.goals or self.junit) or self.require_valid is not None
+
+    @property
+    def requires_valid(self) -> bool:
+        if self.require_valid is not None:
+            return self.require_valid
+        return bool(self.fail_if or self.goals)
+
+    def check(self, classes: Collection[str]) -> None:
+        """Refuse what could not be judged, before anything is sent; raises UsageError.
+
+        What judges loads polars, so a run that has nothing to check does not load it before it is over.
+        """
+        if self.slo:
+            from loadgen.results.slo import parse_slo
+
+            for text in self.slo:
+                parse_slo(text)
+        if self.fail_if or self.goals:
+            self._gates(classes)
+        if self.baseline is not None:
+            self._baseline()
+        if self.junit is not None and not self.junit.absolute().parent.is_dir():
+            raise UsageError(f"{self.junit}: there is no such folder", hint="make it, or give another --junit")
+
+    def summarise(self, measured: "Measured", process: dict[str, Any]) -> dict[str, Any]:
+        """Return the run's summary with its gates judged."""
+        from loadgen.report.gates import evaluate
+        from loadgen.report.summary import summarise
+
+        made = summarise(measured, process)
+        gates = self._gates(classes=None)
+        results = evaluate(gates, measured, made, before=self._baseline() if gates else None)
+        return made | {"gates": [result.as_json() for result in results], "requires_valid": self.requires_valid}
+
+    def conclude(self, summary: dict[str, Any]) -> int:
+        """Write the JUnit file that was asked for; return the exit code, where INVALID wins over a failed gate."""
+        if self.junit is not None:
+            from loadgen.report.junit import write_junit
+
+            write_junit(self.junit, summary)
+        if self.requires_valid and not summary["verdict"]["valid"]:
+            return EXIT_INVALID
+        return EXIT_FINE if all(gate["passed"] for gate in summary["gates"]) else EXIT_GATE_FAILED
+
+    def _gates(self, classes: Collection[str] | None) -> "list[Gate]":
+        from loadgen.report.gates import parse_gate, parse_goals
+
+        return [
+            *(parse_gate(text, classes=classes) for text in self.fail_if),
+            *parse_goals(self.goals, classes=classes),
+        ]
+
+    def _baseline(self) -> "tuple[Measured, dict[str, Any]] | None":
+        if self.baseline is None:
+            return None
+        from loadgen.report.measured import Measured
+        from loadgen.report.summary import summarise
+        from loadgen.results.rundir import RunDir
+
+        rundir = RunDir.finished(self.baseline)
+        measured = Measured.read(rundir, [])
+        return measured, summarise(measured, rundir.read_summary()["process"])

@@ -1,0 +1,141 @@
+"""From a command's options to the order of one run: everything checked, nothing sent."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from loadgen.cli.judging import Judging
+from loadgen.cli.planning import What, When, requests_of, schedule_of
+from loadgen.cli.values import header as parse_header
+from loadgen.cli.values import pair, seconds
+from loadgen.drive.driver import Conduct
+from loadgen.drive.order import Order
+from loadgen.drive.retries import Retries
+from loadgen.errors import UsageError
+from loadgen.net.route import Route
+from loadgen.net.target import parse_target
+from loadgen.net.tls import Trust
+from loadgen.plan.schedule import SECOND_NS
+from loadgen.results.outcome import NATURAL, Rules
+from loadgen.results.secrets import MASK, masked_header, masked_login, masked_path
+
+T = TypeVar("T")
+
+
+def judging_of(options: Mapping[str, Any]) -> Judging:
+    """Return what a run with these options is held against."""
+    return _picked(Judging, options)
+
+
+def order_of(options: Mapping[str, Any]) -> Order:
+    """Return the order that a command's options make, by their names; raises UsageError."""
+    if options["target"] is None:
+        raise UsageError("no TARGET given", hint="as in loadgen run http://127.0.0.1:8000")
+    _refuse_masked(options)
+    target = parse_target(options["target"])
+    headers = dict(parse_header(text) for text in options["header"])
+    what = _picked(What, options)
+    requests = requests_of(what)
+    schedule = schedule_of(_picked(When, options), requests, ends=what.ends)
+    judging_of(options).check({request.klass for request in requests if request.klass is not None})
+    folder = options["out"] or _default_folder(options["label"])
+    conduct = Conduct(
+        run=_slug(folder.resolve().name),
+        deadline_ns=_duration_ns(options, "deadline"),
+        deadline_from=options["deadline_from"],
+        drain_ns=None if options["drain"] is None else round(seconds(options["drain"], option="--drain") * SECOND_NS),
+        max_concurrency=options["max_concurrency"],
+        retries=Retries(most=options["retries"], cap_s=_duration_ns(options, "retry_cap") / SECOND_NS),
+        seed=options["seed"],
+        sends_request_id=options["request_id"],
+        rules=Rules(
+            natural=frozenset(options["finish"].split(",")) if options["finish"] else NATURAL,
+            reject_status=_statuses(options["reject_status"]),
+            accept_missing_end_marker=options["accept_missing_end_marker"],
+        ),
+        secret=_key(options["api_key_env"]),
+    )
+    if conduct.deadline_from not in ("sent", "due"):
+        raise UsageError(f"--deadline-from {conduct.deadline_from!r} is not known", hint="there are sent, due")
+    return Order(
+        route=Route(
+            target=target,
+            connect_timeout_s=_duration_ns(options, "connect_timeout") / SECOND_NS,
+            trust=_picked(Trust, options),
+            http2=options["http2"],
+            proxy=options["proxy"],
+        ),
+        requests=requests,
+        schedule=schedule,
+        conduct=conduct,
+        out=folder,
+        headers=headers,
+        config=_stored(options, headers),
+        label=options["label"],
+    )
+
+
+def _picked(kind: type[T], options: Mapping[str, Any]) -> T:
+    """Make a dataclass of the options that its fields name."""
+    return kind(**{field.name: options[field.name] for field in fields(kind)})  # type: ignore[arg-type]
+
+
+def _stored(options: Mapping[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+    """The options as `run.json` keeps them and `--config` takes them again; no secrets."""
+    config = {name: _plain(value) for name, value in options.items() if name not in ("out", "junit")}
+    config["target"] = masked_path(options["target"])
+    config["header"] = [f"{name}: {masked_header(name, value)}" for name, value in headers.items()]
+    config["server"] = dict(pair(text, option="--server") for text in options["server"])
+    if options["proxy"]:
+        config["proxy"] = masked_login(options["proxy"])
+    return config
+
+
+def _refuse_masked(options: Mapping[str, Any]) -> None:
+    """A repeated run must not send a mask where the first one sent a secret."""
+    for name in ("target", "proxy", "header"):
+        values = options[name] if isinstance(options[name], list) else [options[name]]
+        if any(value is not None and MASK in value for value in values):
+            raise UsageError(
+                f"{name} holds a secret that was not stored with the run", hint="give it on the command line again"
+            )
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value
+
+
+def _duration_ns(options: Mapping[str, Any], name: str) -> int:
+    option = f"--{name.replace('_', '-')}"
+    value = seconds(options[name], option=option)
+    if value <= 0:
+        raise UsageError(f"{option} is 0", hint="give a time above 0")
+    return round(value * SECOND_NS)
+
+
+def _key(variable: str) -> str | None:
+    """Read the key of an environment variable; raises UsageError, which does not repeat it."""
+    key = os.environ.get(variable, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"the key in {variable} cannot stand in a header", hint="it holds a line break or worse")
+    return key or None
+
+
+def _statuses(text: str) -> frozenset[int]:
+    try:
+        return frozenset(int(status) for status in text.split(","))
+    except ValueError:
+        raise UsageError(f"--reject-status {text!r} is not a list of statuses", hint="as in 429,503,529") from None
+
+
+def _slug(name: str) -> str:
+    """A run's name as it can stand in a header."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name) or "run"
+
+
+def _default_folder(label: str | None) -> Path:
+    return Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{_slug(label or 'run')}"
