@@ -7,9 +7,12 @@ import typer
 
 from loadgen import __version__
 from loadgen.cli.plan import plan
+from loadgen.cli.probe import probe
 from loadgen.cli.run import run
 from loadgen.cli.simulate import simulate
 from loadgen.cli.summary import recover, summary
+from loadgen.cli.sweep import sweep
+from loadgen.cli.table import table
 from loadgen.errors import EXIT_FAULT, LoadgenError
 
 app = typer.Typer(
@@ -29,7 +32,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-for command in (run, summary, plan, simulate, recover):
+for command in (run, sweep, table, summary, probe, plan, simulate, recover):
     app.command()(command)
 
 

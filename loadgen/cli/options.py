@@ -147,4 +147,10 @@ Server = Annotated[
 Gpus = Annotated[
     int | None, typer.Option(min=1, help="GPUs behind the target, for rates per GPU.", rich_help_panel=_KEEP)
 ]
+TargetGood = Annotated[
+    float,
+    typer.Option(
+        min=0, max=100, help="Share of good requests that the knee still has, in percent.", rich_help_panel=_JUDGE
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=_KEEP)]

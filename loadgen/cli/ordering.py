@@ -36,8 +36,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
     if options["target"] is None:
         raise UsageError("no TARGET given", hint="as in loadgen run http://127.0.0.1:8000")
     _refuse_masked(options)
-    target = parse_target(options["target"])
-    headers = dict(parse_header(text) for text in options["header"])
+    route, headers = route_of(options), headers_of(options)
     what = _picked(What, options)
     requests = requests_of(what)
     schedule = schedule_of(_picked(When, options), requests, ends=what.ends)
@@ -45,37 +44,52 @@ def order_of(options: Mapping[str, Any]) -> Order:
     folder = options["out"] or _default_folder(options["label"])
     conduct = Conduct(
         run=_slug(folder.resolve().name),
-        deadline_ns=_duration_ns(options, "deadline"),
+        deadline_ns=duration_ns(options, "deadline"),
         deadline_from=options["deadline_from"],
         drain_ns=None if options["drain"] is None else round(seconds(options["drain"], option="--drain") * SECOND_NS),
         max_concurrency=options["max_concurrency"],
-        retries=Retries(most=options["retries"], cap_s=_duration_ns(options, "retry_cap") / SECOND_NS),
+        retries=Retries(most=options["retries"], cap_s=duration_ns(options, "retry_cap") / SECOND_NS),
         seed=options["seed"],
         sends_request_id=options["request_id"],
-        rules=Rules(
-            natural=frozenset(options["finish"].split(",")) if options["finish"] else NATURAL,
-            reject_status=_statuses(options["reject_status"]),
-            accept_missing_end_marker=options["accept_missing_end_marker"],
-        ),
-        secret=_key(options["api_key_env"]),
+        rules=rules_of(options),
+        secret=key_of(options["api_key_env"]),
     )
     if conduct.deadline_from not in ("sent", "due"):
         raise UsageError(f"--deadline-from {conduct.deadline_from!r} is not known", hint="there are sent, due")
     return Order(
-        route=Route(
-            target=target,
-            connect_timeout_s=_duration_ns(options, "connect_timeout") / SECOND_NS,
-            trust=_picked(Trust, options),
-            http2=options["http2"],
-            proxy=options["proxy"],
-        ),
+        route=route,
         requests=requests,
         schedule=schedule,
         conduct=conduct,
         out=folder,
         headers=headers,
-        config=_stored(options, headers),
+        config=stored(options),
         label=options["label"],
+    )
+
+
+def route_of(options: Mapping[str, Any]) -> Route:
+    """Return the way to the target; raises UsageError."""
+    return Route(
+        target=parse_target(options["target"]),
+        connect_timeout_s=duration_ns(options, "connect_timeout") / SECOND_NS,
+        trust=_picked(Trust, options),
+        http2=options["http2"],
+        proxy=options["proxy"],
+    )
+
+
+def headers_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers to be sent beside the recorded ones; raises UsageError."""
+    return dict(parse_header(text) for text in options["header"])
+
+
+def rules_of(options: Mapping[str, Any]) -> Rules:
+    """Return what counts as what; raises UsageError."""
+    return Rules(
+        natural=frozenset(options["finish"].split(",")) if options["finish"] else NATURAL,
+        reject_status=_statuses(options["reject_status"]),
+        accept_missing_end_marker=options["accept_missing_end_marker"],
     )
 
 
@@ -84,11 +98,11 @@ def _picked(kind: type[T], options: Mapping[str, Any]) -> T:
     return kind(**{field.name: options[field.name] for field in fields(kind)})  # type: ignore[arg-type]
 
 
-def _stored(options: Mapping[str, Any], headers: dict[str, str]) -> dict[str, Any]:
-    """The options as `run.json` keeps them and `--config` takes them again; no secrets."""
+def stored(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options as `run.json` keeps them and `--config` takes them again; no secrets."""
     config = {name: _plain(value) for name, value in options.items() if name not in ("out", "junit")}
     config["target"] = masked_path(options["target"])
-    config["header"] = [f"{name}: {masked_header(name, value)}" for name, value in headers.items()]
+    config["header"] = [f"{name}: {masked_header(name, value)}" for name, value in headers_of(options).items()]
     config["server"] = dict(pair(text, option="--server") for text in options["server"])
     if options["proxy"]:
         config["proxy"] = masked_login(options["proxy"])
@@ -109,7 +123,8 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def _duration_ns(options: Mapping[str, Any], name: str) -> int:
+def duration_ns(options: Mapping[str, Any], name: str) -> int:
+    """Return a duration option in ns; raises UsageError, also for 0."""
     option = f"--{name.replace('_', '-')}"
     value = seconds(options[name], option=option)
     if value <= 0:
@@ -117,7 +132,7 @@ def _duration_ns(options: Mapping[str, Any], name: str) -> int:
     return round(value * SECOND_NS)
 
 
-def _key(variable: str) -> str | None:
+def key_of(variable: str) -> str | None:
     """Read the key of an environment variable; raises UsageError, which does not repeat it."""
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):

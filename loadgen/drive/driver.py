@@ -228,9 +228,12 @@ class Driver:
 
     async def _attempt(self, flight: Flight) -> None:
         exchange = flight.exchange
-        has_slot = self._slots is None or await self._takes_slot(self._slots, exchange)
+        has_slot, admitted_ns = True, flight.fired_ns
+        if self._slots is not None and not self._slots.take_now():
+            has_slot = await self._takes_slot(self._slots, exchange)
+            admitted_ns = self._pacer.now()
         if has_slot and not self._gave_up and exchange.ending is None:
-            flight.admitted_ns = flight.fired_ns if self._slots is None else self._pacer.now()
+            flight.admitted_ns = admitted_ns
             await self._performer.perform(exchange)
         if has_slot and self._slots is not None:
             self._slots.give()

@@ -13,11 +13,16 @@ class Slots:
         self._waiting: deque[trio.Event] = deque()
         self._is_open = True
 
+    def take_now(self) -> bool:
+        """Take a slot that is free; False when one must be waited for."""
+        if not (self._free and self._is_open):
+            return False
+        self._free -= 1
+        return True
+
     async def take(self) -> bool:
         """Wait for a slot; False when there will be none any more."""
-        if self._free and self._is_open:
-            self._free -= 1
-        elif self._is_open:
+        if self._is_open and not self.take_now():
             turn = trio.Event()
             self._waiting.append(turn)
             try:

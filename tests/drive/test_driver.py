@@ -233,3 +233,11 @@ async def test_requests_due_together_are_all_sent_at_once(autojump_clock, tmp_pa
 
     assert {SECOND // 2} == set(run.network.sent_ns)
     assert count == run.network.most_open
+
+
+async def test_who_finds_a_slot_free_did_not_wait_for_it(autojump_clock, tmp_path):
+    run = Run(due_at(0.0, 0.0, 1.0), after(0.5), tmp_path, max_concurrency=1)
+
+    await run()
+
+    assert [0, 0.5 * SECOND, 0] == [row.admitted_ns - row.fired_ns for row in run.rows]
