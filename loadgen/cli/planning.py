@@ -7,9 +7,10 @@ from pathlib import Path
 from loadgen.cli.values import pair, seconds
 from loadgen.errors import UsageError
 from loadgen.plan.arrivals import PROCESSES, Stage, draw, parse_stages, requests_by
+from loadgen.plan.recordings.apis import APIS
 from loadgen.plan.recordings.edits import Edits
 from loadgen.plan.recordings.ours import RecordedRequest, read_recording
-from loadgen.plan.recordings.prompts import APIS, Prompt, read_prompts, request_of
+from loadgen.plan.recordings.prompts import Prompt, read_prompts, request_of
 from loadgen.plan.schedule import SECOND_NS, Schedule, closed_loop, load_csv, open_loop, recorded_times
 
 

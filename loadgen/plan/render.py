@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadgen import __version__
+from loadgen.plan.recordings.apis import APIS, api_of_path
 from loadgen.plan.recordings.ours import RecordedRequest
 from loadgen.wire.events import Malformed
 from loadgen.wire.jsontext import parse
@@ -12,6 +13,7 @@ from loadgen.wire.jsontext import parse
 # Ours to set, whatever a recording says: they belong to a connection, not to a request.
 _HOP_BY_HOP = ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 _OURS = frozenset((*_HOP_BY_HOP, "host", "content-length", "expect", "x-request-id"))
+_KEYS = frozenset(("authorization", "x-api-key", "api-key"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +47,26 @@ def render(
 ) -> RenderedRequest:
     """Return the bytes of a request to `authority` (the Host header).
 
-    `path` replaces the recorded one; `headers` win over recorded ones; `api_key` is sent as a bearer token unless
-    either brings its own authorization. `place` in the recording is the id of a request that has none.
+    `path` replaces the recorded one; `headers` win over recorded ones; `api_key` is sent as the recorded path's API
+    wants it, unless either brings a key of its own. `place` in the recording is the id of a request that has none.
     """
     body = request.payload
     asked = _asked(body)
+    api = api_of_path(request.path)
+    streams = asked.get("stream", api is not None and api.streams_unasked) is True
     fields = {
         "user-agent": f"loadgen/{__version__}",
-        "accept": "text/event-stream" if asked.get("stream") is True else "*/*",
+        "accept": (api or APIS["openai-chat"]).accept if streams else "*/*",
         # A compressed stream arrives in the compressor's rhythm, not the model's.
         "accept-encoding": "identity",
     }
     if body:
         fields["content-type"] = "application/json"
-    if api_key:
-        fields["authorization"] = f"Bearer {api_key}"
-    for given in (request.headers or {}, headers or {}):
-        fields |= {name.lower(): value for name, value in given.items() if name.lower() not in _OURS}
+    fields |= (api.headers if api else None) or {}
+    given = {name.lower(): value for name, value in {**(request.headers or {}), **(headers or {})}.items()}
+    if api_key and not _KEYS & given.keys():
+        fields |= (api or APIS["openai-chat"]).auth(api_key)
+    fields |= {name: value for name, value in given.items() if name not in _OURS}
     method = request.verb
     lines = [f"{method} {path or request.path} HTTP/1.1", f"host: {authority}"]
     lines += [f"{name}: {value}" for name, value in fields.items()]
@@ -76,7 +81,7 @@ def render(
         klass=request.klass,
         session=request.session,
         model=request.model or _model(asked),
-        asked_for_stream=asked.get("stream") is True,
+        asked_for_stream=streams,
         fixed_length=request.fixed_length or _fixes_length(asked),
     )
 

@@ -1,11 +1,11 @@
 """Prompts to requests: a prompt a line, or JSON lines with `prompt`, `class` and `max_tokens`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from loadgen.plan.recordings.apis import APIS
+from loadgen.plan.recordings.edits import put
 from loadgen.plan.recordings.ours import RecordedRequest, read_lines
 
 
@@ -33,26 +33,17 @@ def read_prompts(path: Path) -> list[Prompt]:
     return read_lines(path, parse_line, noun="prompt", hint=hint)
 
 
-def _openai_chat(prompt: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": prompt}], "stream": True}
-
-
-def _openai_completions(prompt: str) -> dict[str, Any]:
-    return {"prompt": prompt, "stream": True}
-
-
 def request_of(prompt: Prompt, *, api: str, model: str) -> RecordedRequest:
     """Return the streaming request that asks `model` this prompt over `api` (a key of APIS)."""
-    path, build = APIS[api]
-    body: dict[str, Any] = {"model": model, **build(prompt.prompt)}
-    if prompt.max_tokens is not None:
-        body["max_tokens"] = prompt.max_tokens
+    kind = APIS[api]
+    body = kind.body(prompt.prompt, model)
+    cap = prompt.max_tokens or kind.needs_cap
+    if cap is not None:
+        put(body, kind.caps[0], cap)
     return RecordedRequest(
-        path=path, body=msgspec.Raw(msgspec.json.encode(body)), klass=prompt.klass, model=model, source="prompt"
+        path=kind.path_for(model),
+        body=msgspec.Raw(msgspec.json.encode(body)),
+        klass=prompt.klass,
+        model=model,
+        source="prompt",
     )
-
-
-APIS: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
-    "openai-chat": ("/v1/chat/completions", _openai_chat),
-    "openai-completions": ("/v1/completions", _openai_completions),
-}
