@@ -25,6 +25,8 @@ OWNERS = {
     "polars": {"results", "report"},
     "rich": {"report", "cli"},
     "httptools": {"net", "servers"},
+    "httpx": {"net", "plan/signing.py"},
+    "botocore": {"plan/signing.py"},
     "trio": {"net", "drive", "servers", "cli"},
     "asyncio": set(),
     "numpy": set(),

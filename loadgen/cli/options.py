@@ -28,7 +28,12 @@ Prompts = Annotated[
 PromptText = Annotated[str | None, typer.Option("--prompt", help="One prompt, sent every time.", rich_help_panel=_WHAT)]
 Model = Annotated[str | None, typer.Option(help="Model name; prompts need it.", rich_help_panel=_WHAT)]
 Api = Annotated[
-    str, typer.Option(help="How prompts are asked: openai-chat or openai-completions.", rich_help_panel=_WHAT)
+    str,
+    typer.Option(
+        help="How prompts are asked: openai-chat, openai-completions, openai-responses, anthropic, ollama-chat, "
+        "ollama-generate, bedrock-converse or bedrock-anthropic.",
+        rich_help_panel=_WHAT,
+    ),
 ]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Cap on the answer's tokens.", rich_help_panel=_WHAT)]
 Set = Annotated[

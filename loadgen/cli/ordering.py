@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +19,16 @@ from loadgen.errors import UsageError
 from loadgen.net.route import Route
 from loadgen.net.target import parse_target
 from loadgen.net.tls import Trust
+from loadgen.plan.recordings.apis import api_of_path
+from loadgen.plan.recordings.ours import RecordedRequest
+from loadgen.plan.render import Keys, Sign
 from loadgen.plan.schedule import SECOND_NS
 from loadgen.results.outcome import NATURAL, Rules
 from loadgen.results.secrets import MASK, masked_header, masked_login, masked_path
 
 T = TypeVar("T")
+
+_DEFAULT_KEY = "LLM_API_KEY"
 
 
 def judging_of(options: Mapping[str, Any]) -> Judging:
@@ -41,6 +46,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
     requests = requests_of(what)
     schedule = schedule_of(_picked(When, options), requests, ends=what.ends)
     judging_of(options).check({request.klass for request in requests if request.klass is not None})
+    keys, sign = keys_of(options, requests)
     folder = options["out"] or _default_folder(options["label"])
     conduct = Conduct(
         run=_slug(folder.resolve().name),
@@ -52,7 +58,8 @@ def order_of(options: Mapping[str, Any]) -> Order:
         seed=options["seed"],
         sends_request_id=options["request_id"],
         rules=rules_of(options),
-        secret=key_of(options["api_key_env"]),
+        sign=sign,
+        secrets=keys.secrets,
     )
     if conduct.deadline_from not in ("sent", "due"):
         raise UsageError(f"--deadline-from {conduct.deadline_from!r} is not known", hint="there are sent, due")
@@ -63,6 +70,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
         conduct=conduct,
         out=folder,
         headers=headers,
+        keys=keys,
         config=stored(options),
         label=options["label"],
     )
@@ -132,7 +140,21 @@ def duration_ns(options: Mapping[str, Any], name: str) -> int:
     return round(value * SECOND_NS)
 
 
-def key_of(variable: str) -> str | None:
+def keys_of(options: Mapping[str, Any], requests: Sequence[RecordedRequest]) -> tuple[Keys, Sign | None]:
+    """Return the environment's keys, and what signs requests to Bedrock where it holds no token; raises UsageError."""
+    variable = options["api_key_env"]
+    api_key = _key(variable)
+    if not any((api := api_of_path(request.path)) is not None and api.signed for request in requests):
+        return Keys(api=api_key), None
+    from loadgen.plan.signing import BEARER, BedrockAuth
+
+    # A key that is there for others is not shown to AWS.
+    token = _key(BEARER) or (None if variable == _DEFAULT_KEY else api_key)
+    sign = None if token else BedrockAuth(parse_target(options["target"]).origin).headers_for
+    return Keys(api=api_key, bedrock=token), sign
+
+
+def _key(variable: str) -> str | None:
     """Read the key of an environment variable; raises UsageError, which does not repeat it."""
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):

@@ -42,26 +42,33 @@ def probe(
     import msgspec
     import trio
 
-    from loadgen.cli.ordering import duration_ns, headers_of, key_of, route_of, rules_of
+    from loadgen.cli.ordering import duration_ns, headers_of, keys_of, route_of, rules_of
     from loadgen.cli.planning import What, requests_of
     from loadgen.drive.single import observe
+    from loadgen.plan.recordings.edits import Edits
     from loadgen.plan.render import render
 
-    options |= {"recording": None, "prompts": None, "usage": True, "header": header or []}
-    options["set"] = ["temperature=0", *(set_ or [])]
-    route, secret = route_of(options), key_of(api_key_env)
+    options |= {"recording": None, "prompts": None, "usage": True, "header": header or [], "set": set_ or []}
+    route = route_of(options)
     what = What(**{name: options[name] for name in What.__dataclass_fields__})
+    asked = Edits(temperature=0).apply(requests_of(what)[0])
+    keys, sign = keys_of(options, [asked])
     request = render(
-        requests_of(what)[0],
+        asked,
         place=0,
         authority=route.target.authority,
         path=route.target.path,
         headers=headers_of(options),
-        api_key=secret,
+        keys=keys,
     )
     seen = trio.run(
         lambda: observe(
-            route, request, deadline_ns=duration_ns(options, "deadline"), rules=rules_of(options), secret=secret
+            route,
+            request,
+            deadline_ns=duration_ns(options, "deadline"),
+            rules=rules_of(options),
+            sign=sign,
+            secrets=keys.secrets,
         )
     )
     typer.echo(msgspec.json.format(msgspec.json.encode(_told(seen)), indent=2).decode())

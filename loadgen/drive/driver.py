@@ -15,7 +15,7 @@ from loadgen.drive.pacer import Pacer
 from loadgen.drive.retries import Retries
 from loadgen.drive.slots import Slots
 from loadgen.net.exchange import Exchange
-from loadgen.plan.render import RenderedRequest
+from loadgen.plan.render import RenderedRequest, Sign
 from loadgen.plan.schedule import SECOND_NS, Schedule
 from loadgen.results.journal import Journal
 from loadgen.results.outcome import Rules
@@ -50,7 +50,8 @@ class Conduct:
     seed: int = 0  # of the jitter of retries
     sends_request_id: bool = True
     rules: Rules = field(default_factory=Rules)
-    secret: str | None = None  # never stored, even where a server echoes it
+    sign: Sign | None = None  # for requests that are to be signed
+    secrets: tuple[str, ...] = ()  # never stored, even where a server echoes them
 
 
 class Driver:
@@ -195,7 +196,10 @@ class Driver:
 
     def _exchange(self, request: RenderedRequest, reading: Reading, name: str) -> Exchange:
         request_id = f"{self._conduct.run}-{name}" if self._conduct.sends_request_id else None
-        return Exchange(request.head_for(request_id), request.body, reading, self, is_head=request.method == "HEAD")
+        sign = self._conduct.sign
+        signature = sign(request) if sign is not None and request.to_sign else None
+        head = request.head_for(request_id, signature)
+        return Exchange(head, request.body, reading, self, is_head=request.method == "HEAD")
 
     # -- one request ---------------------------------------------------------
 
@@ -209,7 +213,7 @@ class Driver:
         """See a request through to its last attempt."""
         while True:
             await self._attempt(flight)
-            row = flight.row(self._conduct.rules, secret=self._conduct.secret)
+            row = flight.row(self._conduct.rules, secrets=self._conduct.secrets)
             self._journal.append(row)
             last_exchange = flight.exchange
             if not await self._backs_off(flight, row):

@@ -55,8 +55,8 @@ class Flight:
         self.exchange, self.reading = exchange, reading
         self.fired_ns = self.admitted_ns = None
 
-    def row(self, rules: Rules, *, secret: str | None = None) -> Row:
-        """Return what became of it; `secret` is blotted out where a server echoed it."""
+    def row(self, rules: Rules, *, secrets: tuple[str, ...] = ()) -> Row:
+        """Return what became of it; `secrets` are blotted out where a server echoed them."""
         exchange, reading = self.exchange, self.reading
         ending = exchange.ending
         if ending is None:  # it never reached the network
@@ -77,9 +77,9 @@ class Flight:
             return self._row("unsent", ending)
         return self._row(
             verdict.outcome,
-            Ending(ending.how, _blotted(verdict.detail, secret)),
+            Ending(ending.how, _blotted(verdict.detail, secrets)),
             finished=verdict.finished,
-            finish_reason=_blotted(verdict.finish_reason, secret),
+            finish_reason=_blotted(verdict.finish_reason, secrets),
         )
 
     def _row(
@@ -133,8 +133,10 @@ class Flight:
         )
 
 
-def _blotted(word: str | None, secret: str | None) -> str | None:
-    return word.replace(secret, "***") if word and secret else word
+def _blotted(word: str | None, secrets: tuple[str, ...]) -> str | None:
+    for secret in secrets:
+        word = word and word.replace(secret, "***")
+    return word
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -18,7 +18,7 @@ from loadgen.net.limits import check_limits, descriptor_limit
 from loadgen.net.route import Route
 from loadgen.net.target import reach
 from loadgen.plan.recordings.ours import RecordedRequest
-from loadgen.plan.render import RenderedRequest, render
+from loadgen.plan.render import NO_KEYS, Keys, RenderedRequest, render
 from loadgen.plan.schedule import SECOND_NS, Schedule
 from loadgen.results.journal import Journal
 from loadgen.results.record import Planned
@@ -36,6 +36,7 @@ class Order:
     conduct: Conduct
     out: Path
     headers: dict[str, str] = field(default_factory=dict)
+    keys: Keys = NO_KEYS
     config: dict[str, Any] = field(default_factory=dict)  # the options as resolved, for run.json; no secrets
     label: str | None = None
 
@@ -63,7 +64,7 @@ def carry_out(
             authority=order.route.target.authority,
             path=order.route.target.path,
             headers=order.headers,
-            api_key=conduct.secret,
+            keys=order.keys,
         )
         for place, request in enumerate(order.requests)
     ]

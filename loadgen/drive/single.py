@@ -12,7 +12,7 @@ from loadgen.net.exchange import Exchange
 from loadgen.net.network import network_of
 from loadgen.net.reach import reach
 from loadgen.net.route import Route
-from loadgen.plan.render import RenderedRequest
+from loadgen.plan.render import RenderedRequest, Sign
 from loadgen.results.outcome import Rules
 from loadgen.results.reading import Reading
 from loadgen.results.record import Row
@@ -29,7 +29,13 @@ class Observation:
 
 
 async def observe(
-    route: Route, request: RenderedRequest, *, deadline_ns: int, rules: Rules, secret: str | None = None
+    route: Route,
+    request: RenderedRequest,
+    *,
+    deadline_ns: int,
+    rules: Rules,
+    sign: Sign | None = None,
+    secrets: tuple[str, ...] = (),
 ) -> Observation:
     """Send one request and see it end; the deadline counts from its submission. Raises TargetError when unreachable."""
     address = await reach(route)
@@ -39,7 +45,8 @@ async def observe(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(network.run)
             ends = _Ends(nursery, network.now)
-            exchange = Exchange(request.head_for(None), request.body, kept, ends)
+            signature = sign(request) if sign is not None and request.to_sign else None
+            exchange = Exchange(request.head_for(None, signature), request.body, kept, ends)
             flight = Flight(
                 seq=0,
                 place=0,
@@ -55,7 +62,7 @@ async def observe(
             nursery.cancel_scope.cancel()
     finally:
         network.close()
-    return Observation(flight.row(rules, secret=secret), kept.reading.content_type, bytes(kept.content))
+    return Observation(flight.row(rules, secrets=secrets), kept.reading.content_type, bytes(kept.content))
 
 
 class _Kept:

@@ -27,8 +27,12 @@ class Target:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS.get(self.scheme) else f"{host}:{self.port}"
 
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.authority}{self.path or ''}"
+        return self.origin + (self.path or "")
 
 
 def parse_target(text: str) -> Target:

@@ -1,8 +1,8 @@
 """Requests as bytes, rendered once per recorded request; only the request id differs per send."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from loadgen import __version__
 from loadgen.plan.recordings.apis import APIS, api_of_path
@@ -14,6 +14,21 @@ from loadgen.wire.jsontext import parse
 _HOP_BY_HOP = ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 _OURS = frozenset((*_HOP_BY_HOP, "host", "content-length", "expect", "x-request-id"))
 _KEYS = frozenset(("authorization", "x-api-key", "api-key"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """What opens a server's doors; never stored. Bedrock has a token of its own, without which requests are signed."""
+
+    api: str | None = field(default=None, repr=False)
+    bedrock: str | None = field(default=None, repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return tuple(key for key in (self.api, self.bedrock) if key)
+
+
+NO_KEYS = Keys()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +45,14 @@ class RenderedRequest:
     model: str | None
     asked_for_stream: bool
     fixed_length: bool
+    to_sign: bool = False  # each send carries a signature of its own
 
-    def head_for(self, request_id: str | None) -> bytes:
+    def head_for(self, request_id: str | None, signature: Mapping[str, str] | None = None) -> bytes:
         """Return the whole head of one send."""
-        return self.head + (b"\r\n" if request_id is None else b"x-request-id: %b\r\n\r\n" % request_id.encode())
+        own = dict(signature or {})
+        if request_id is not None:
+            own["x-request-id"] = request_id
+        return self.head + "".join(f"{name}: {value}\r\n" for name, value in own.items()).encode() + b"\r\n"
 
 
 def render(
@@ -43,12 +62,12 @@ def render(
     authority: str,
     path: str | None = None,
     headers: Mapping[str, str] | None = None,
-    api_key: str | None = None,
+    keys: Keys = NO_KEYS,
 ) -> RenderedRequest:
     """Return the bytes of a request to `authority` (the Host header).
 
-    `path` replaces the recorded one; `headers` win over recorded ones; `api_key` is sent as the recorded path's API
-    wants it, unless either brings a key of its own. `place` in the recording is the id of a request that has none.
+    `path` replaces the recorded one; `headers` win over recorded ones; a key is sent as the recorded path's API wants
+    it, unless either brings one of its own. `place` in the recording is the id of a request that has none.
     """
     body = request.payload
     asked = _asked(body)
@@ -64,8 +83,10 @@ def render(
         fields["content-type"] = "application/json"
     fields |= (api.headers if api else None) or {}
     given = {name.lower(): value for name, value in {**(request.headers or {}), **(headers or {})}.items()}
-    if api_key and not _KEYS & given.keys():
-        fields |= (api or APIS["openai-chat"]).auth(api_key)
+    is_signed = api is not None and api.signed
+    key = keys.bedrock if is_signed else keys.api
+    if key and not _KEYS & given.keys():
+        fields |= (api or APIS["openai-chat"]).auth(key)
     fields |= {name: value for name, value in given.items() if name not in _OURS}
     method = request.verb
     lines = [f"{method} {path or request.path} HTTP/1.1", f"host: {authority}"]
@@ -83,6 +104,7 @@ def render(
         model=request.model or _model(asked),
         asked_for_stream=streams,
         fixed_length=request.fixed_length or _fixes_length(asked),
+        to_sign=is_signed and "authorization" not in fields,
     )
 
 
@@ -105,3 +127,7 @@ def _fixes_length(asked: dict[str, Any]) -> bool:
     if most is None:
         most = asked.get("max_completion_tokens")
     return asked.get("ignore_eos") is True or (least is not None and least == most)
+
+
+# What signs a request just before it is sent: the headers that do.
+Sign: TypeAlias = Callable[[RenderedRequest], Mapping[str, str]]

@@ -274,8 +274,11 @@ def test_a_prompt_becomes_a_streaming_request(api, path, body):
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_prompt_without_a_cap_sends_none(api):
-    assert "max_tokens" not in json.loads(request_of(Prompt("hi"), api=api, model="m").payload)
+def test_a_prompt_without_a_cap_sends_one_only_where_the_api_insists(api):
+    body = json.loads(request_of(Prompt("hi"), api=api, model="m").payload)
+
+    assert (APIS[api].needs_cap is not None) == ("max_tokens" in body)
+    assert not {"options", "inferenceConfig", "max_output_tokens"} & body.keys()
 
 
 def recorded(body: bytes, **fields) -> RecordedRequest:

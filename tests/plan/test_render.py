@@ -9,7 +9,7 @@ from loadgen import __version__
 from loadgen.errors import UsageError
 from loadgen.net.target import Target, parse_target
 from loadgen.plan.recordings.ours import RecordedRequest
-from loadgen.plan.render import RenderedRequest, render
+from loadgen.plan.render import Keys, RenderedRequest, render
 
 
 def rendered(
@@ -146,7 +146,7 @@ def test_host_and_length_are_those_of_this_send(source, name, value):
     ],
 )
 def test_the_key_is_sent_only_where_no_authorization_is_given(recorded, given, key, sent):
-    assert sent == headers_of(rendered({}, recorded=recorded, given=given, api_key=key)).get("authorization")
+    assert sent == headers_of(rendered({}, recorded=recorded, given=given, keys=Keys(api=key))).get("authorization")
 
 
 def test_the_request_id_is_the_last_line_and_all_that_differs_between_sends():
