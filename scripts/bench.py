@@ -105,7 +105,7 @@ def cost(work: Path) -> None:
                 ).stdout
             theirs = float(re.search(r"us/frame ([\d.]+)", plain)[1])
             ours = cpu / frames * 1e6
-            loaded = summary["generator"]["cpu_pct"] / 100 * summary["llm"]["window_s"] / frames * 1e6
+            loaded = summary["process"]["cpu_pct"] / 100 * summary["window"]["length_s"] / frames * 1e6
             ratios.append(ours / theirs)
             print(
                 f"cost {rate}/s: ours {ours:.1f} us/frame from start to summary, {loaded:.1f} under load; "
