@@ -15,8 +15,8 @@ from loadgen import __version__
 from loadgen.drive.driver import Conduct, Driver
 from loadgen.drive.run import Clock, conduct_run
 from loadgen.net.limits import check_limits, descriptor_limit
+from loadgen.net.reach import reach
 from loadgen.net.route import Route
-from loadgen.net.target import reach
 from loadgen.plan.recordings.ours import RecordedRequest
 from loadgen.plan.render import NO_KEYS, Keys, RenderedRequest, render
 from loadgen.plan.schedule import SECOND_NS, Schedule
@@ -56,7 +56,7 @@ def carry_out(
     possible = min(certain, most_at_once(schedule, conduct.deadline_ns))
     for words in check_limits(certain=possible if certain < sys.maxsize else 0, possible=possible):
         warn(words)
-    address = trio.run(lambda: reach(order.route.target, timeout_s=order.route.connect_timeout_s))
+    address = trio.run(lambda: reach(order.route))
     rendered = [
         render(
             request,
@@ -83,10 +83,10 @@ def carry_out(
             lambda: conduct_run(
                 schedule,
                 rendered,
+                order.route,
                 address,
                 journal,
                 conduct,
-                connect_timeout_s=order.route.connect_timeout_s,
                 on_start=on_start,
                 on_progress=on_progress,
             )
@@ -148,14 +148,14 @@ def _manifest(order: Order) -> dict[str, Any]:
         of = mix.setdefault(request.klass or "", {"requests": 0, "body_bytes": 0})
         of["requests"] += 1
         of["body_bytes"] += len(request.payload)
-    target = order.route.target
     return {
         "run": order.conduct.run,
         "label": order.label,
         "status": "running",
         "loadgen": __version__,
         "command": ["loadgen", *masked_arguments(sys.argv[1:])],
-        "target": masked_path(str(target)),
+        "target": masked_path(str(order.route.target)),
+        "proxy": None if order.route.via is None else str(order.route.via),
         "config": order.config,
         "schedule": {
             "sha256": schedule.sha256,

@@ -11,8 +11,8 @@ import trio
 from loadgen.drive.driver import Conduct, Driver
 from loadgen.drive.pacer import TimerPacer
 from loadgen.drive.watch import Watch
-from loadgen.net.connections import Connections
-from loadgen.net.pump import Pump
+from loadgen.net.network import make_ready, network_of
+from loadgen.net.route import Route
 from loadgen.net.target import Address
 from loadgen.net.timer import Timer
 from loadgen.plan.render import RenderedRequest
@@ -36,11 +36,11 @@ class Clock:
 async def conduct_run(
     schedule: Schedule,
     requests: Sequence[RenderedRequest],
+    route: Route,
     address: Address,
     journal: Journal,
     conduct: Conduct,
     *,
-    connect_timeout_s: float,
     on_start: Callable[[Clock], None],
     on_progress: Callable[[Driver], None] | None = None,
 ) -> str | None:
@@ -48,15 +48,15 @@ async def conduct_run(
 
     `on_start` is told the clock before the first send; `on_progress` is called a few times a second.
     """
+    make_ready(route)
     epoch_ns = time.monotonic_ns() + _HEAD_START_NS
     on_start(Clock(epoch_ns, time.time_ns() + _HEAD_START_NS))
-    pump = Pump(epoch_ns=epoch_ns)
+    network = network_of(route, address, epoch_ns=epoch_ns)
     stopped_by: str | None = None
     with Timer() as due, Timer() as tick:
         pacer = TimerPacer(due, epoch_ns=epoch_ns)
-        connections = Connections(address, pump, connect_timeout_s=connect_timeout_s)
-        driver = Driver(schedule, requests, connections, pacer=pacer, journal=journal, conduct=conduct)
-        watch = Watch(driver, pump, connections, pacer=TimerPacer(tick, epoch_ns=epoch_ns), journal=journal)
+        driver = Driver(schedule, requests, network, pacer=pacer, journal=journal, conduct=conduct)
+        watch = Watch(driver, network, pacer=TimerPacer(tick, epoch_ns=epoch_ns), journal=journal)
 
         async def heed_signals() -> None:
             nonlocal stopped_by
@@ -76,7 +76,7 @@ async def conduct_run(
         gc.disable()
         try:
             async with trio.open_nursery() as nursery:
-                for task in (pump.run, watch.run, heed_signals, show_progress):
+                for task in (network.run, watch.run, heed_signals, show_progress):
                     nursery.start_soon(task)
                 await driver.run()
                 nursery.cancel_scope.cancel()
@@ -87,5 +87,5 @@ async def conduct_run(
             gc.enable()
             gc.unfreeze()
             watch.close()
-            pump.close()
+            network.close()
     return stopped_by

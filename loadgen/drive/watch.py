@@ -6,8 +6,7 @@ from collections import Counter
 
 from loadgen.drive.driver import Driver
 from loadgen.drive.pacer import Pacer
-from loadgen.net.connections import Connections
-from loadgen.net.pump import Pump
+from loadgen.net.network import Network
 from loadgen.plan.schedule import SECOND_NS
 from loadgen.results.histogram import Histogram
 from loadgen.results.journal import Journal
@@ -22,10 +21,9 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class Watch:
     """Ticks every 10 ms; keeps loop lag and read lag, samples the process each second, flushes the journal."""
 
-    def __init__(self, driver: Driver, pump: Pump, connections: Connections, *, pacer: Pacer, journal: Journal) -> None:
+    def __init__(self, driver: Driver, network: Network, *, pacer: Pacer, journal: Journal) -> None:
         self._driver = driver
-        self._pump = pump
-        self._connections = connections
+        self._network = network
         self._pacer = pacer
         self._journal = journal
         # Opened once, and before the load: it may leave no descriptor to open it with.
@@ -34,7 +32,7 @@ class Watch:
             self._schedstat = os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # a kernel without scheduler statistics
             self._schedstat = -1
-        self._own_descriptors = len(os.listdir("/proc/self/fd")) - connections.open
+        self._own_descriptors = len(os.listdir("/proc/self/fd")) - network.open
         self._loop_lag = Histogram()
         self._read_lag = Histogram()
         self._read_lags_us: Counter[int] = Counter()
@@ -73,8 +71,8 @@ class Watch:
                 cpu_ns=round((used.ru_utime + used.ru_stime) * SECOND_NS),
                 core_wait_ns=int(os.pread(self._schedstat, 64, 0).split()[1]) if self._schedstat >= 0 else None,
                 resident_bytes=resident,
-                descriptors=self._own_descriptors + self._connections.open,
-                connections=self._connections.open,
+                descriptors=self._own_descriptors + self._network.open,
+                connections=self._network.open,
                 in_flight=self._driver.in_flight,
             )
         )
@@ -91,5 +89,5 @@ class Watch:
 
     def _take_read_lags(self) -> None:
         # Counted by the microsecond first: a histogram's own record costs as much as reading a frame's half.
-        self._read_lags_us.update([lag // 1_000 for lag in self._pump.lags_ns])
-        self._pump.lags_ns.clear()
+        self._read_lags_us.update([lag // 1_000 for lag in self._network.lags_ns])
+        self._network.lags_ns.clear()

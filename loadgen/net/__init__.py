@@ -1,1 +1,1 @@
-"""The sockets: connections, the pump that reads them, kernel stamps, timers, limits of this machine."""
+"""The sockets: routes, connections, TLS, the pump that reads them, kernel stamps, timers, limits of this machine."""

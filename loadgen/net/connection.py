@@ -1,17 +1,19 @@
 """One HTTP/1.1 connection: writes a request, feeds what the pump reads to llhttp and to the exchange's sink."""
 
-import errno
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httptools
 import trio
 
 from loadgen.net.exchange import Exchange
+from loadgen.net.failures import cut
 from loadgen.net.stamps import ANCILLARY_BYTES, stamp_of
+from loadgen.net.tls import Tls
 from loadgen.wire.ending import COMPLETE, Ending
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ _RESET_SOON_NS = 50_000_000
 # tcpi_bytes_acked in <linux/tcp.h>; it counts the SYN as one.
 _BYTES_ACKED = struct.Struct("Q").unpack_from
 _BYTES_ACKED_AT = 120
+_PEEKS = 3  # at an idle connection, before it is called restless
+
+Ancillary: TypeAlias = list[tuple[int, int, bytes]]
 
 
 class Connection:
@@ -47,16 +52,20 @@ class Connection:
         "_status",
         "_stray",
         "_take",
+        "_tls",
         "_unwritten",
         "exchange",
         "fd",
         "sock",
     )
 
-    def __init__(self, sock: socket.socket, pump: "Pump", on_idle: "Callable[[Connection, bool], None]") -> None:
+    def __init__(
+        self, sock: socket.socket, tls: Tls | None, pump: "Pump", on_idle: "Callable[[Connection, bool], None]"
+    ) -> None:
         self.sock = sock
         self.fd = sock.fileno()
         self.exchange: Exchange | None = None
+        self._tls = tls
         self._recvmsg = sock.recvmsg
         self._pump = pump
         self._epoch_ns = pump.epoch_ns
@@ -85,15 +94,21 @@ class Connection:
         self._fresh()
         self.exchange = exchange
         exchange.wire = self
+        exchange.transport = "http/1.1"
+        parts = (exchange.head, exchange.body)
+        if self._tls is not None:
+            parts = (self._tls.encrypt(exchange.head + exchange.body), b"")
+        self._unwritten = [memoryview(part) for part in parts if part]
         self._acked_before = self._bytes_acked() if exchange.reused else 0
         exchange.sent_ns = self._pump.now()
         if exchange.first_sent_ns is None:
             exchange.first_sent_ns = exchange.sent_ns
-        self._unwritten = [memoryview(part) for part in (exchange.head, exchange.body) if part]
         broken = self._write()
         exchange.owner.sent(exchange)
         if broken is not None:
-            self._lost(_cut(broken))
+            if self._tls is not None:  # why it was closed may be there to be read: an alert
+                self._pump.read(self)
+            self._lost(cut(broken.errno))
         elif self._unwritten:
             await self._write_rest(exchange)
 
@@ -121,17 +136,23 @@ class Connection:
                 if (broken := self._write()) is not None:
                     # What the server answered before it closed may still be there to be read.
                     self._pump.read(self)
-                    self._lost(_cut(broken))
+                    self._lost(cut(broken.errno))
         exchange.scope = None
 
     def looks_alive(self) -> bool:
-        """Peek: an idle connection must have nothing to say."""
-        try:
-            self.sock.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        """Peek: an idle connection must have nothing to say, but for what TLS says to itself."""
+        for _ in range(_PEEKS):
+            try:
+                self.sock.recv(1, socket.MSG_PEEK)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if self._tls is None:
+                return False
+            self._pump.read(self)
+            if not self._is_alive:
+                return False
         return False
 
     def abort(self) -> None:
@@ -144,9 +165,12 @@ class Connection:
         if self._is_alive:
             self._is_alive = False
             self._pump.remove(self)
+            if self._tls is not None and not self._unwritten:
+                with suppress(OSError):
+                    self.sock.send(self._tls.farewell())
             trio.lowlevel.notify_closing(self.sock)
             self.sock.close()
-            self._parser = None
+            self._parser = self._tls = None
             self._take = _ignore
             self._unwritten = []
             self._on_idle(self, False)
@@ -160,20 +184,50 @@ class Connection:
         except BlockingIOError:
             return -1
         except OSError as error:
-            self._lost(_cut(error))
+            self._lost(cut(error.errno))
             return -1
+        if self._tls is not None:
+            return self._read_sealed(self._tls, data, ancillary, offset_ns, floor_ns)
+        if not data:
+            self._end_of_file(is_sure=True)
+            return -1
+        return self._feed(data, ancillary, offset_ns, floor_ns)
+
+    def _read_sealed(self, tls: Tls, data: bytes, ancillary: Ancillary, offset_ns: int, floor_ns: int) -> int:
+        """Read through TLS; records that carry no plaintext are between it and the other side."""
+        plain = tls.decrypt(data)
+        if reply := tls.to_send():
+            self._unwritten.append(memoryview(reply))
+            self._write()  # what breaks it will be read, too
+        lag = self._feed(plain, ancillary, offset_ns, floor_ns) if plain else -1
+        if tls.failure is not None:
+            self._unsealed(tls, tls.failure)
+        elif tls.closed or not data:
+            self._end_of_file(is_sure=tls.closed)
+        return lag
+
+    def _unsealed(self, tls: Tls, word: str) -> None:
+        """TLS itself failed; a server of TLS 1.3 says only now that it does not like our certificate."""
         exchange = self.exchange
-        if exchange is None:  # an idle connection has nothing to say: closed by the server, or out of step
+        if exchange is None:
+            self.close()
+            return
+        if tls.by_alert and not exchange.reused and not exchange.reads:
+            ending = Ending("connect", word)
+        else:
+            ending = Ending("malformed", word if word.startswith("tls_") else f"tls_{word}")
+        self._end(exchange, ending, self._pump.now())
+
+    def _feed(self, data: bytes, ancillary: Ancillary, offset_ns: int, floor_ns: int) -> int:
+        exchange = self.exchange
+        if exchange is None:  # an idle connection has nothing to say: it is out of step
             self.close()
             return -1
         now = monotonic_ns() - self._epoch_ns
-        if not data:
-            self._end_of_file(exchange, now)
-            return -1
         exchange.reads += 1
         stamp = stamp_of(ancillary, offset_ns, exchange.sent_ns or 0, now) if ancillary else None
         if stamp is None:
-            exchange.kernel_stamps = False
+            exchange.stamps = "read"
         self._at_ns = now if stamp is None else stamp
         self._floor_ns = floor_ns
         try:
@@ -213,11 +267,14 @@ class Connection:
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._end(exchange, Ending("malformed", "head_too_large"), self._at_ns)
 
-    def _end_of_file(self, exchange: Exchange, now: int) -> None:
-        if self._status and not self._sized:
-            self._end(exchange, COMPLETE, now)  # a body that ends with its connection
-        else:
+    def _end_of_file(self, *, is_sure: bool) -> None:
+        """Take the end of what can be read; over TLS it is only sure when TLS says so itself."""
+        if self.exchange is None or not self._status or self._sized:
             self._lost(Ending("cut", "closed"))
+        elif is_sure:
+            self._end(self.exchange, COMPLETE, self._pump.now())  # a body that ends with its connection
+        else:
+            self._lost(Ending("cut", "tls_eof"))
 
     def _lost(self, ending: Ending) -> None:
         """The connection is gone under its exchange."""
@@ -233,6 +290,8 @@ class Connection:
 
     def _end(self, exchange: Exchange, ending: Ending, at_ns: int) -> None:
         self.exchange = None
+        if self._tls is not None and self._status:
+            self._tls.keep_session()
         keep = ending is COMPLETE and not self._stray and not self._unwritten and not exchange.is_head
         if keep and self._sized and self._reusable:
             self._on_idle(self, True)
@@ -285,11 +344,6 @@ class Connection:
 
 def _ignore(data: bytes, at_ns: int, floor_ns: int) -> None:
     """Take body bytes that belong to no message of ours."""
-
-
-def _cut(error: OSError) -> Ending:
-    reset = error.errno in (errno.ECONNRESET, errno.EPIPE)
-    return Ending("cut", "reset" if reset else errno.errorcode.get(error.errno or 0, "error").lower())
 
 
 def _http_word(error: Exception) -> str:

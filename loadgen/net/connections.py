@@ -1,47 +1,40 @@
 """The connections of one target: idle ones last in, first out, new ones as needed, never a wait for either."""
 
-import errno
-import socket
-
 import trio
 
 from loadgen.net.connection import Connection
+from loadgen.net.dial import Dialler
 from loadgen.net.exchange import Exchange
+from loadgen.net.failures import NotConnected
 from loadgen.net.pump import Pump
-from loadgen.net.stamps import ask_for_stamps
+from loadgen.net.route import Route
 from loadgen.net.target import Address
-from loadgen.wire.ending import Ending
-
-# Ours, not the server's.
-_LIMITS = {
-    errno.EMFILE: "descriptors",
-    errno.ENFILE: "descriptors",
-    errno.EADDRNOTAVAIL: "ports",
-    errno.ENOBUFS: "memory",
-    errno.ENOMEM: "memory",
-}
-_REFUSALS = {
-    errno.ECONNREFUSED: "refused",
-    errno.ECONNRESET: "reset",
-    errno.EHOSTUNREACH: "unreachable",
-    errno.ENETUNREACH: "unreachable",
-    errno.ETIMEDOUT: "timeout",
-}
+from loadgen.net.tls import TlsClient
 
 
 class Connections:
-    """Performs exchanges with one address, over HTTP/1.1."""
+    """Performs exchanges with one address, over HTTP/1.1, in plain or over TLS; the pump that reads them is its own."""
 
-    def __init__(self, address: Address, pump: Pump, *, connect_timeout_s: float) -> None:
-        self._address = address
-        self._pump = pump
-        self._connect_timeout_s = connect_timeout_s
+    def __init__(self, route: Route, address: Address, *, epoch_ns: int) -> None:
+        tls = TlsClient(route.trust.context(route.alpn), route.target.host) if route.target.scheme == "https" else None
+        self._dialler = Dialler(address, tls)
+        self._connect_timeout_s = route.connect_timeout_s
+        self._pump = Pump(epoch_ns=epoch_ns)
         self._idle: dict[Connection, None] = {}  # in the order they came back
         self.open = 0  # connections now, busy and idle
+        self.lags_ns = self._pump.lags_ns
 
     def now(self) -> int:
         """Return ns since the run's start."""
         return self._pump.now()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        await self._pump.run()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pump.close()
 
     async def perform(self, exchange: Exchange) -> None:
         """Send the request, return when the exchange has ended; its end is in it, and nothing is raised."""
@@ -81,37 +74,13 @@ class Connections:
 
     async def _open(self, exchange: Exchange) -> Connection | None:
         """Return a new connection, or None with the exchange's end set."""
-        sock = None
+        exchange.scope = trio.CancelScope(deadline=trio.current_time() + self._connect_timeout_s)
         try:
-            sock = socket.socket(self._address.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            ask_for_stamps(sock)
-            failure = await self._connect(sock, exchange)
-            if failure is None:
-                self.open += 1
-                return Connection(sock, self._pump, self._returned)
-        except OSError as error:
-            failure = _ending_of(error.errno)
-        if sock is not None:
-            trio.lowlevel.notify_closing(sock)
-            sock.close()
-        exchange.conclude(failure, self._pump.now())
-        return None
-
-    async def _connect(self, sock: socket.socket, exchange: Exchange) -> Ending | None:
-        code = sock.connect_ex(self._address.sockaddr)
-        if code == errno.EINPROGRESS:
-            with trio.move_on_after(self._connect_timeout_s) as exchange.scope:
-                await trio.lowlevel.wait_writable(sock)
-            was_cancelled = exchange.scope.cancelled_caught
+            sock, tls = await self._dialler.dial(exchange.scope)
+        except NotConnected as failure:
             exchange.scope = None
-            if was_cancelled:  # by the time-out; or by an end that was set already, which stands
-                return Ending("connect", "timeout")
-            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        return _ending_of(code) if code else None
-
-
-def _ending_of(code: int | None) -> Ending:
-    if code in _LIMITS:
-        return Ending("limit", _LIMITS[code])
-    return Ending("connect", _REFUSALS.get(code or 0) or errno.errorcode.get(code or 0, "error").lower())
+            exchange.conclude(failure.ending, self._pump.now())
+            return None
+        exchange.scope = None
+        self.open += 1
+        return Connection(sock, tls, self._pump, self._returned)

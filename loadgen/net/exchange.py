@@ -1,17 +1,28 @@
 """One request and what becomes of it on the network: the value that connections, the pump and the driver share."""
 
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import trio
 
 from loadgen.wire.ending import Ending
 
+Stamps: TypeAlias = Literal[
+    "kernel",  # every read so far had the kernel's stamp
+    "read",  # one had none: the moment we read it stands in
+    "chunk",  # the moment at which a library delivered it: the second transport
+]
+
 
 class Sink(Protocol):
     """Who reads the response. Nothing here may raise: the caller is the loop that reads every socket."""
 
-    ended: bool  # no more frames are wanted: the rest of the message is awaited for a second at most
-    broken: bool  # nothing more can be trusted: the connection is closed at once
+    @property
+    def ended(self) -> bool:
+        """No more frames are wanted: the rest of the message is awaited for a second at most."""
+
+    @property
+    def broken(self) -> bool:
+        """Nothing more can be trusted: the connection is closed at once."""
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]], at_ns: int) -> None: ...
 
@@ -40,7 +51,6 @@ class Exchange:
         "first_sent_ns",
         "head",
         "is_head",
-        "kernel_stamps",
         "lingering",
         "owner",
         "reads",
@@ -49,6 +59,8 @@ class Exchange:
         "scope",
         "sent_ns",
         "sink",
+        "stamps",
+        "transport",
         "untaken",
         "wire",
     )
@@ -70,7 +82,8 @@ class Exchange:
         self.untaken = False  # its connection died before the server took the request
         self.lingering = False
         self.reads = 0
-        self.kernel_stamps = True  # every read so far had one
+        self.stamps: Stamps = "kernel"
+        self.transport: str | None = None  # "http/1.1" or "http/2", once it is sent
         self.scope: trio.CancelScope | None = None  # while connecting or writing
         self.wire: Wire | None = None  # what carries it now
 
@@ -78,7 +91,8 @@ class Exchange:
         """Make it ready for its second sending: no byte of an answer came to the first."""
         self.done = trio.Event()
         self.ending = self.end_ns = self.connected_ns = self.sent_ns = None
-        self.kernel_stamps, self.untaken, self.lingering, self.resent = True, False, False, True
+        self.stamps = "kernel"
+        self.untaken, self.lingering, self.resent = False, False, True
 
     def abandon(self, ending: Ending, at_ns: int) -> None:
         """End it from our side, wherever it is; the first end stands."""

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import trio
+from loadgen.errors import UsageError
 
-from loadgen.errors import TargetError, UsageError
-
-_PORTS = {"http": 80}
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def parse_target(text: str) -> Target:
     >>> parse_target("http://localhost/v1/chat/completions?x=1").path
     '/v1/chat/completions?x=1'
     """
-    hint = "write http://HOST:PORT"
+    hint = "write http://HOST:PORT or https://HOST:PORT"
     shown = text.rpartition("@")[2]  # what stands before an @ may be a password
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
@@ -68,27 +66,3 @@ class Address:
 
     family: socket.AddressFamily
     sockaddr: tuple[Any, ...]
-
-
-async def reach(target: Target, *, timeout_s: float) -> Address:
-    """Connect once and close, sending nothing; return the address that answered. Raises TargetError."""
-    try:
-        found = await trio.socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise TargetError(
-            f"{target}: the name {target.host!r} does not resolve ({error.strerror})", hint="check its spelling"
-        ) from None
-    failure = "no address"
-    for family, kind, protocol, _, sockaddr in found:
-        sock = trio.socket.socket(family, kind, protocol)
-        with sock:
-            with trio.move_on_after(timeout_s) as scope:
-                try:
-                    await sock.connect(sockaddr)
-                except OSError as error:
-                    failure = error.strerror or str(error)
-                    continue
-            if not scope.cancelled_caught:
-                return Address(socket.AddressFamily(family), sockaddr)
-            failure = f"no answer in {timeout_s:g} s"
-    raise TargetError(f"{target}: {failure}", hint="is the server up, and listening on this address?")

@@ -72,6 +72,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, tag="row", gc=False, kw_
     connection_reused: bool | None = None
     resent: bool = False
     stamp_source: str | None = None
+    transport: str | None = None
     frame_at_ns: bytes = b""
     frame_bytes: bytes = b""
     frame_kinds: bytes = b""

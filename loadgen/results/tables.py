@@ -26,7 +26,7 @@ _IDENTITY: dict[str, pl.DataType] = {
     "path": pl.String(),
     "model": pl.String(),
 }
-_TEXT = ("outcome", "detail", "format", "finish_reason", "stamp_source")
+_TEXT = ("outcome", "detail", "format", "finish_reason", "stamp_source", "transport")
 _FLAGS = ("finished", "tokens_approximate", "connection_reused", "resent")
 # Of a Row, in the order of its columns; identity and metrics are put around them.
 ROW_FIELDS = [
@@ -67,9 +67,6 @@ def requests_table(rows: Sequence[Row], planned: Sequence[Planned], *, run: str,
     columns.append(pl.Series("request_bytes", [plan.request_bytes for plan in plans], dtype=pl.Int64))
     expected = [plan.expected_output_tokens for plan in plans]
     columns.append(pl.Series("expected_output_tokens", expected, dtype=pl.Int64))
-    columns.append(
-        pl.Series("transport", ["http/1.1" if row.sent_ns is not None else None for row in rows], dtype=pl.String)
-    )
     table = pl.DataFrame(columns).with_columns(
         metric.expression.cast(pl.Float64).alias(metric.column) for metric in METRICS.values()
     )

@@ -7,9 +7,10 @@ import trio
 
 from loadgen.drive.driver import Conduct, Driver
 from loadgen.drive.pacer import TimerPacer
-from loadgen.net.connections import Connections
-from loadgen.net.pump import Pump
-from loadgen.net.target import parse_target, reach
+from loadgen.net.network import network_of
+from loadgen.net.reach import reach
+from loadgen.net.route import Route
+from loadgen.net.target import parse_target
 from loadgen.net.timer import Timer
 from loadgen.plan.arrivals import Stage, draw
 from loadgen.plan.recordings.prompts import Prompt, request_of
@@ -22,15 +23,15 @@ async def test_ten_thousand_requests_leave_no_cycle_behind(simulate, tmp_path):
     url = simulate(
         "--ttft", "1ms", "--itl", "1ms", "--tokens", "2", "--slots", "0", "--cut-pct", "5", "--reject-pct", "5"
     )
-    target = parse_target(url)
+    route = Route(target=parse_target(url))
     recorded = [request_of(Prompt("hello"), api="openai-chat", model="sim")]
     times = draw([Stage(1500, 1500, 1000)], arrivals="constant", seed=0, limit=10_500)
     schedule = open_loop(recorded, times)
-    rendered = [render(recorded[0], place=0, authority=target.authority)]
-    address = await reach(target, timeout_s=5)
+    rendered = [render(recorded[0], place=0, authority=route.target.authority)]
+    address = await reach(route)
     journal = Journal(tmp_path / "records")
     epoch_ns = time.monotonic_ns()
-    pump = Pump(epoch_ns=epoch_ns)
+    network = network_of(route, address, epoch_ns=epoch_ns)
     found = -1
 
     async def collect_after_the_start(driver: Driver) -> None:
@@ -45,20 +46,19 @@ async def test_ten_thousand_requests_leave_no_cycle_behind(simulate, tmp_path):
         gc.enable()
 
     with Timer() as timer:
-        connections = Connections(address, pump, connect_timeout_s=5)
         pacer = TimerPacer(timer, epoch_ns=epoch_ns)
-        driver = Driver(schedule, rendered, connections, pacer=pacer, journal=journal, conduct=Conduct(run="gc"))
+        driver = Driver(schedule, rendered, network, pacer=pacer, journal=journal, conduct=Conduct(run="gc"))
         try:
             with trio.fail_after(60):
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(pump.run)
+                    nursery.start_soon(network.run)
                     nursery.start_soon(collect_after_the_start, driver)
                     await driver.run()
                     while found < 0:
                         await trio.sleep(0.01)
                     nursery.cancel_scope.cancel()
         finally:
-            pump.close()
+            network.close()
             journal.close()
 
     assert {"completed", "interrupted", "rejected"} == set(driver.outcomes)

@@ -12,7 +12,9 @@ from net.peer import client_of
 from realservers.llamacpp.server import CannotInstall, start
 from realservers.llamacpp.words import WORDS
 
-from loadgen.net.target import parse_target, reach
+from loadgen.net.reach import reach
+from loadgen.net.route import Route
+from loadgen.net.target import parse_target
 
 pytestmark = pytest.mark.llamacpp
 
@@ -103,7 +105,7 @@ def test_the_classes_are_told_apart(run):
 async def test_our_times_stand_beside_the_servers_own(llamacpp, capsys):
     """One at a time, so that no queue stands between its clock and ours."""
     rng = random.Random(6)
-    address = await reach(parse_target(llamacpp), timeout_s=5)
+    address = await reach(Route(target=parse_target(llamacpp), connect_timeout_s=5))
     ours, theirs = [], []
     async with client_of(address) as client:
         for _ in range(30):
@@ -112,7 +114,7 @@ async def test_our_times_stand_beside_the_servers_own(llamacpp, capsys):
             seen = Overheard(exchange.sink)
             exchange.sink = seen
             with trio.fail_after(20):
-                await client.connections.perform(exchange)
+                await client.network.perform(exchange)
             reading, timings = seen.reading, seen.timings()
             span = reading.last_output_ns - reading.first_output_ns
             ours.append(
