@@ -218,7 +218,7 @@ async def test_a_secret_that_the_server_echoes_is_blotted_out(autojump_clock, tm
         wire.answer(b'data: {"error": {"type": "bad key sk-123"}}\n\n')
         wire.end()
 
-    run = Run(due_at(0.0), echo, tmp_path, secret="sk-123")
+    run = Run(due_at(0.0), echo, tmp_path, secrets=("sk-123",))
 
     await run()
 
@@ -236,8 +236,8 @@ async def test_requests_due_together_are_all_sent_at_once(autojump_clock, tmp_pa
 
 
 async def test_who_finds_a_slot_free_did_not_wait_for_it(autojump_clock, tmp_path):
-    run = Run(due_at(0.0, 0.0, 1.0), after(0.5), tmp_path, max_concurrency=1)
+    run = Run(due_at(0.0, 0.25, 2.0), after(0.5), tmp_path, max_concurrency=1)
 
     await run()
 
-    assert [0, 0.5 * SECOND, 0] == [row.admitted_ns - row.fired_ns for row in run.rows]
+    assert [0, 0.25 * SECOND, 0] == [row.admitted_ns - row.fired_ns for row in run.rows]
