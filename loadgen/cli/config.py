@@ -14,8 +14,8 @@ from loadgen.errors import UsageError
 
 # Where a context keeps a configuration's goals: they are no option, having no spelling on the command line.
 GOALS = "loadgen.goals"
-# Of one call of the command, not of the run.
-_OF_THE_CALL = ("config", "help", "json", "out")
+# What a configuration cannot say.
+_NOT_HERE = ("config", "help")
 # Options of KEY=VALUE that may be tables here.
 _JOINED = {"server": "{}={}", "header": "{}: {}"}
 
@@ -30,12 +30,15 @@ def load_config(context: typer.Context, path: Path | None) -> Path | None:
     defaults: dict[str, Any] = {}
     for name, value in values.items():
         key = name.replace("-", "_")
-        if key not in parameters or key in _OF_THE_CALL:
-            near = get_close_matches(key, parameters.keys() - _OF_THE_CALL, n=3) or sorted(parameters)[:3]
+        if key not in parameters or key in _NOT_HERE:
+            known = sorted(parameters.keys() - set(_NOT_HERE))
+            near = get_close_matches(key, known, n=3) or known[:3]
             raise UsageError(f"{path}: there is no option {name!r}", hint=f"near ones: {_shown(near)}, goals")
         if value is not None:
             parameter = parameters[key]
-            defaults[parameter.name or key] = _checked(context, parameter, _plain(key, parameter, value), path, name)
+            if parameter.name in defaults:
+                raise UsageError(f"{path}: {name} is given twice", hint="- and _ are alike: keep one of them")
+            defaults[parameter.name] = _checked(context, parameter, value, path, name)
     context.default_map = defaults
     return path
 
@@ -70,27 +73,38 @@ def _shown(keys: Iterable[str]) -> str:
     return ", ".join(key.replace("_", "-") for key in keys)
 
 
-def _plain(key: str, parameter: Any, value: Any) -> Any:
-    """Turn what TOML can say into what the command line could."""
-    if isinstance(value, dict) and key == "set":
-        return [f"{name}={msgspec.json.encode(of).decode()}" for name, of in value.items()]
-    if isinstance(value, dict) and key in _JOINED:
-        return [_JOINED[key].format(name, of) for name, of in value.items()]
-    if parameter.multiple:
-        return value if isinstance(value, list) else [value]
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return value
-
-
 def _checked(context: typer.Context, parameter: Any, value: Any, path: Path, name: str) -> Any:
-    """Return the value as the option's own type takes it; raises UsageError that names the file."""
+    """Return what an option's value would be on the command line; raises UsageError that names the file."""
     is_flag = getattr(parameter, "is_flag", False)
-    if is_flag != isinstance(value, bool):
+    try:
+        plain = _plain(_key(parameter), parameter, value)
+    except ValueError:
+        plain = None
+    if plain is None or is_flag != isinstance(plain, bool):
         wanted = "true or false" if is_flag else "a value"
         raise UsageError(f"{path}: {name} = {value!r} is not {wanted}", hint="see `loadgen run --help`")
     try:
-        parameter.process_value(context, value)
+        parameter.process_value(context, plain)
     except typer.BadParameter as error:
         raise UsageError(f"{path}: {name}: {error.message}", hint="see `loadgen run --help`") from None
-    return value
+    return plain
+
+
+def _plain(key: str, parameter: Any, value: Any) -> Any:
+    """Turn what TOML can say into what the command line could; raises ValueError where there is no such thing."""
+    if isinstance(value, dict) and key == "set":
+        return [f"{name}={msgspec.json.encode(of).decode()}" for name, of in value.items()]
+    if isinstance(value, dict) and key in _JOINED:
+        return [_JOINED[key].format(name, _word(of)) for name, of in value.items()]
+    if parameter.multiple:
+        return [_word(of) for of in (value if isinstance(value, list) else [value])]
+    if isinstance(value, list):
+        return ",".join(map(_word, value))
+    return value if isinstance(value, bool | int | float) else _word(value)
+
+
+def _word(value: Any) -> str:
+    """Write a value of TOML as a person writes an option's."""
+    if isinstance(value, dict | list):
+        raise ValueError(value)  # noqa: TRY004 - it is the value that is wrong, not the call
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,6 +10,7 @@ from loadgen.errors import EXIT_FINE, EXIT_GATE_FAILED, EXIT_INVALID, UsageError
 if TYPE_CHECKING:
     from loadgen.report.gates import Gate
     from loadgen.report.measured import Measured
+    from loadgen.results.slo import Slo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class Judging:
 
     @property
     def asks_anything(self) -> bool:
-        return bool(self.slo or self.fail_if or self.goals or self.junit) or self.require_valid is not None
+        """Whether a run is to be judged anew."""
+        return bool(self.slo or self.fail_if or self.goals or self.baseline) or self.require_valid is not None
 
     @property
     def requires_valid(self) -> bool:
@@ -44,11 +46,17 @@ class Judging:
             for text in self.slo:
                 parse_slo(text)
         if self.fail_if or self.goals:
-            self._gates(classes)
+            for gate in self._gates(classes):
+                if gate.quantity.is_change and self.baseline is None:
+                    raise UsageError(
+                        f"gate {gate}: there is nothing to count a change from", hint="name a run with --baseline RUN"
+                    )
         if self.baseline is not None:
-            self._baseline()
+            self._before([])
         if self.junit is not None and not self.junit.absolute().parent.is_dir():
             raise UsageError(f"{self.junit}: there is no such folder", hint="make it, or give another --junit")
+        if self.junit is not None and self.junit.is_dir():
+            raise UsageError(f"{self.junit}: this is a folder", hint="give --junit a file in it")
 
     def summarise(self, measured: "Measured", process: dict[str, Any]) -> dict[str, Any]:
         """Return the run's summary with its gates judged."""
@@ -57,7 +65,7 @@ class Judging:
 
         made = summarise(measured, process)
         gates = self._gates(classes=None)
-        results = evaluate(gates, measured, made, before=self._baseline() if gates else None)
+        results = evaluate(gates, measured, made, before=self._before(measured.slos) if gates else None)
         return made | {"gates": [result.as_json() for result in results], "requires_valid": self.requires_valid}
 
     def conclude(self, summary: dict[str, Any]) -> int:
@@ -66,7 +74,7 @@ class Judging:
             from loadgen.report.junit import write_junit
 
             write_junit(self.junit, summary)
-        if self.requires_valid and not summary["verdict"]["valid"]:
+        if summary["requires_valid"] and not summary["verdict"]["valid"]:
             return EXIT_INVALID
         return EXIT_FINE if all(gate["passed"] for gate in summary["gates"]) else EXIT_GATE_FAILED
 
@@ -78,7 +86,8 @@ class Judging:
             *parse_goals(self.goals, classes=classes),
         ]
 
-    def _baseline(self) -> "tuple[Measured, dict[str, Any]] | None":
+    def _before(self, slos: "list[Slo]") -> "tuple[Measured, dict[str, Any]] | None":
+        """Return the baseline, held to the run's own objectives: what is good must mean the same in both."""
         if self.baseline is None:
             return None
         from loadgen.report.measured import Measured
@@ -86,5 +95,5 @@ class Judging:
         from loadgen.results.rundir import RunDir
 
         rundir = RunDir.finished(self.baseline)
-        measured = Measured.read(rundir, [])
+        measured = Measured.read(rundir, slos)
         return measured, summarise(measured, rundir.read_summary()["process"])

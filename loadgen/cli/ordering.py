@@ -122,8 +122,10 @@ def _refuse_masked(options: Mapping[str, Any]) -> None:
     for name in ("target", "proxy", "header"):
         values = options[name] if isinstance(options[name], list) else [options[name]]
         if any(value is not None and MASK in value for value in values):
+            # Options of the command line replace a configuration's, a list as a whole.
+            again = "give every --header" if name == "header" else "give it"
             raise UsageError(
-                f"{name} holds a secret that was not stored with the run", hint="give it on the command line again"
+                f"{name} holds a secret that was not stored with the run", hint=f"{again} on the command line again"
             )
 
 

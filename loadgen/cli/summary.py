@@ -33,12 +33,14 @@ def summary(
     rundir = RunDir.finished(run)
     stored = rundir.read_summary()
     judging = Judging(slo=slo or [], fail_if=fail_if or [], require_valid=require_valid, junit=junit, baseline=baseline)
-    code = EXIT_FINE
     if judging.asks_anything:
         measured = Measured.read(rundir, [parse_slo(text) for text in slo or stored["slo"]])
         judging.check(measured.offered["class"].drop_nulls().unique())
         stored = judging.summarise(measured, stored["process"])
-        code = judging.conclude(stored)
+    else:
+        judging.check(())
+    # Without a new judgement a JUnit file tells the run's own.
+    code = judging.conclude(stored) if judging.asks_anything or junit else EXIT_FINE
     print_summary(stored, as_json=json)
     raise typer.Exit(code)
 
@@ -54,6 +56,7 @@ def recover(run: RunFolder, json: o.Json = False) -> None:
         fail_if=config.get("fail_if") or [],
         goals=config.get("goals") or {},
         require_valid=config.get("require_valid"),
+        baseline=Path(config["baseline"]) if config.get("baseline") else None,
     )
     print_summary(close_run(rundir, judging), as_json=json)
     typer.echo(f"run folder: {rundir.path}", err=json)

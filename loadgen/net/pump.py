@@ -15,6 +15,9 @@ BATCH = 32
 _BUSY_NS = 150_000
 _REST_NS = 400_000
 _BUSY_READS = 4
+# From here on a wait for something to read was a sleep, and how long a wake from it takes.
+_ASLEEP_NS = 2_000_000
+_WAKE_NS = 500_000
 
 
 class Pump:
@@ -49,11 +52,14 @@ class Pump:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        epoll_fd, woken_ns = self._epoll.fileno(), 0
+        epoll_fd, woken_ns, turned_ns, read = self._epoll.fileno(), 0, 0, 0
         with Timer() as rest:
             while True:
                 await trio.lowlevel.wait_readable(epoll_fd)
                 now = time.monotonic_ns()
+                if read < BATCH and now - turned_ns > _ASLEEP_NS:
+                    # It slept until the first arrival woke it: nothing is older than a wake takes (read_lag tells).
+                    self._floor_ns = now - self.epoch_ns - _WAKE_NS
                 is_busy = now - woken_ns < _BUSY_NS
                 woken_ns = now
                 read = self._turn()
@@ -63,6 +69,7 @@ class Pump:
                     await rest.wait_until(0 if read == BATCH else time.monotonic_ns() + _REST_NS)
                     read = self._turn()
                     is_busy = read >= _BUSY_READS
+                turned_ns = time.monotonic_ns()
 
     def _turn(self) -> int:
         """Read each ready socket once, a batch of them at most; return how many were ready."""

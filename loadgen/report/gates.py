@@ -10,6 +10,7 @@
 `-` and `_` are alike. A gate fails when it is true, and when its quantity has no samples.
 """
 
+import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -96,7 +97,7 @@ def parse_gate(text: str, *, classes: Collection[str] | None = None) -> Gate:
     'llm.ttft-p95[long] > 800'
     """
     found = _GATE.fullmatch(text)
-    if found is None:
+    if found is None or math.isinf(float(found["number"])):
         raise UsageError(f"gate {text!r} is not NAME OP NUMBER", hint=_HINT)
     if found["rest"]:
         raise UsageError(f"gate {text!r}: {found['rest']!r} after the number", hint=f"no unit stands there; {_HINT}")
@@ -115,7 +116,8 @@ def parse_goals(goals: Mapping[str, Any], *, classes: Collection[str] | None = N
         is_table = isinstance(bounds, Mapping) and bounds and bounds.keys() <= _BOUNDS.keys()
         if not is_table or not all(_is_number(bound) for bound in bounds.values()):
             raise UsageError(
-                f"goal {name}: {bounds!r} is no bound", hint=f"as in {name} = {{too_high = 800}}, or too_low"
+                f"goal {name}: {bounds!r} is no bound",
+                hint="as in llmTtftP95 = {too_high = 800}, or too_low; a name with a dot stands in quotes",
             )
         plain, _, population = name.rstrip("]").partition("[")
         what = quantity(_gate_name(plain), population or None, shown=f"goal {name}", classes=classes)

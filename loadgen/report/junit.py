@@ -1,5 +1,6 @@
 """Gates as JUnit XML, which every CI system shows: one test case each, and one for the run's validity."""
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -17,13 +18,18 @@ def write_junit(path: Path, summary: dict[str, Any]) -> None:
     failures = sum(not passed for _, passed, _ in cases)
     suite = ET.Element("testsuite", name=f"loadgen {summary['run']}", tests=str(len(cases)), failures=str(failures))
     for name, passed, words in cases:
-        case = ET.SubElement(suite, "testcase", classname="loadgen", name=name)
+        case = ET.SubElement(suite, "testcase", classname="loadgen", name=_legal(name))
         if passed:
-            ET.SubElement(case, "system-out").text = words
+            ET.SubElement(case, "system-out").text = _legal(words)
         else:
-            ET.SubElement(case, "failure", message=words)
+            ET.SubElement(case, "failure", message=_legal(words))
     ET.indent(suite)
     try:
         path.write_bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="give a --junit that you can write") from None
+
+
+def _legal(text: str) -> str:
+    """Replace what XML 1.0 has no way to say, escaped or not: a class can be named anything."""
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)

@@ -43,7 +43,9 @@ class Measured:
         everything = with_good(pl.read_parquet(rundir.requests), slos)
         frames = pl.read_parquet(rundir.frames)
         attempts = everything.filter(pl.col("phase") == "measure")
-        offered = attempts.filter("final")
+        # The first attempt's stands for the request: those after it come when the server's refusal lets them.
+        first = pl.col("generator_lateness_ms").max().over("seq")
+        offered = attempts.with_columns(first).filter("final")
         if manifest["schedule"]["callers"] is not None:
             offered = offered.filter(pl.col("sent_ns").is_not_null())
         start_s, length_s = _window(manifest, offered)

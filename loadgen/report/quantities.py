@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import Any, get_args
 
 import polars as pl
@@ -129,6 +130,8 @@ class Quantity:
         old = self._plain(*before)
         if old.number is None:
             return Value(None, why=f"{old.why}, before the change")
+        if old.number == new.number and math.isfinite(old.number):
+            return Value(0.0, new.samples)  # also from zero to zero
         if not old.number or math.isinf(old.number) or math.isinf(new.number):
             return Value(None, why=f"no change can be counted from {old.number:g} to {new.number:g}")
         return Value(100 * (new.number - old.number) / old.number, new.samples)
@@ -144,7 +147,7 @@ class Quantity:
             return _of_gaps(population, self.statistic) or self._nobody(count)
         if self._key == "frame_gap":
             values = population.gaps["gap_ns"] / 1e6
-            missing = count - int(population.offered["finished"].fill_null(value=False).sum())
+            missing = count - population.gaps.select("seq", "attempt").n_unique()
         else:
             column = population.offered[METRICS[self._key].column]
             values, missing = column.drop_nulls(), column.null_count()
@@ -169,8 +172,9 @@ class Quantity:
                 return measured.of_class(name)
 
     def _nobody(self, count: int) -> Value:
-        whose = {None: "", COMPLETED: " completed", OFFERED: ""}.get(self.population, f" of class {self.population}")
-        return Value(None, 0, f"none of {count} requests{whose} has {self.name}")
+        who = {None: "requests", COMPLETED: "completed requests", OFFERED: "requests"}
+        whose = who.get(self.population, f"requests of class {self.population}")
+        return Value(None, 0, f"none of {count} {whose} has {self.name}")
 
     def _total(self, summary: dict[str, Any]) -> Value:
         total = TOTALS[self.name]
@@ -254,9 +258,8 @@ def _statistic_of(ascending: pl.Series, statistic: str) -> float:
             return float(ascending[-1])
         case "mean":
             return float(ascending.sum()) / len(ascending)
-    place = (len(ascending) - 1) * float(statistic[1:]) / 100
+    # Exact: a hair above a whole place would reach for the next sample, which may be infinite.
+    place = (len(ascending) - 1) * Fraction(statistic[1:]) / 100
     low = float(ascending[math.floor(place)])
     high = float(ascending[math.ceil(place)])
-    if math.isinf(high):
-        return low if place.is_integer() else high
-    return low + (high - low) * (place - math.floor(place))
+    return high if math.isinf(high) else low + (high - low) * float(place % 1)

@@ -48,8 +48,9 @@ def summarise(measured: Measured, process: dict[str, Any]) -> dict[str, Any]:
     }
     for name in measured.offered["class"].drop_nulls().unique().sort():
         summary["classes"][name] = part(measured, measured.of_class(name))
-    if (gpus := manifest["config"].get("gpus")) and "llm" in summary:
-        summary["llm"]["output_tokens_per_sec_per_gpu"] = summary["llm"].get("output_tokens_per_sec", 0.0) / gpus
+    rate = summary.get("llm", {}).get("output_tokens_per_sec")
+    if (gpus := manifest["config"].get("gpus")) and rate is not None:
+        summary["llm"]["output_tokens_per_sec_per_gpu"] = rate / gpus
     summary["notes"] = notes(summary)
     return {"verdict": judge(summary, manifest).as_json(), **summary}
 

@@ -28,7 +28,7 @@ _COLUMNS = ("p50", "p95", "p99", "max")
 
 def write_summary(summary: dict[str, Any], console: Console | None = None) -> None:
     """Write a run's summary as a person reads it: its verdict first."""
-    console = console or Console(highlight=False, soft_wrap=False)
+    console = console or Console(highlight=False, soft_wrap=False, emoji=False)
     _verdict(summary["verdict"], console)
     _head(summary, console)
     _accounting(summary, console)

@@ -65,7 +65,7 @@ def _invalid(summary: dict[str, Any]) -> Iterator[Reason]:
         fact = f"generator lateness p99 is {_ms(lateness)}, above {_ms(bound)} (2 ms, or 1 % of the median ttft)"
         yield Reason("generator_lateness", "invalid", fact, _remedy_of_lateness(process))
     if (late := generator["late_pct"]) is not None and late > _LATE_PCT:
-        fact = f"{late:.1f} % of the requests were sent more than {_ms(generator['late_ms'])} (1 % of the window) late"
+        fact = f"{late:.1f} % of the requests were sent more than {_ms(generator['late_ms'])} (1 % of the window, at least 2 ms) late"
         yield Reason("sent_late", "invalid", fact, _remedy_of_lateness(process))
     for limit, count in generator["client_limits"].items():
         fact = f"{count} requests met a limit of this machine ({limit}), not of the server"
@@ -143,7 +143,7 @@ def _load(summary: dict[str, Any], manifest: dict[str, Any]) -> Iterator[Reason]
         fact = f"closed loop of {schedule['callers']} callers: the server set the pace"
         yield Reason("closed_loop", "warned", fact, "nothing here is about an arrival rate; --rate makes one")
     nominal, drawn = schedule["nominal_rate"], summary["offered_per_sec"]
-    if nominal and drawn is not None and abs(drawn / nominal - 1) > _OFF_NOMINAL:
+    if nominal and drawn is not None and abs(drawn - nominal) > _OFF_NOMINAL * nominal:
         fact = f"the schedule drew {drawn:.2f} requests/s where {nominal:.2f} were asked for"
         yield Reason("nominal_rate", "warned", fact, "make the run longer, or take another --seed")
     if manifest["recording"].get("repeats", schedule["repeats"]) and not manifest["config"].get("cache"):
@@ -181,7 +181,7 @@ def _numbers(summary: dict[str, Any]) -> Iterator[Reason]:
         fact = f"{answers['hidden_reasoning']} streams reasoned in tokens that no frame showed"
         yield Reason("hidden_reasoning", "warned", fact, "their itl spreads hidden work; compare e2e instead")
     was, is_now = answers["expected_output_tokens_mean"], answers["output_tokens_mean"]
-    if was and is_now is not None and abs(is_now / was - 1) > _OFF_LENGTH:
+    if was and is_now is not None and abs(is_now - was) > _OFF_LENGTH * was:
         fact = (
             f"answers have {is_now:.1f} tokens where the recording's had {was:.1f} ({100 * (is_now / was - 1):+.0f} %)"
         )
