@@ -208,8 +208,7 @@ async def test_who_waits_for_a_slot_beyond_a_deadline_from_due_was_never_sent(au
     await run()
 
     assert ["completed", "timeout", "timeout"] == [row.outcome for row in run.rows]
-    assert [True, True, False] == [row.sent_ns is not None for row in run.rows]
-    assert 5.5 * SECOND == run.rows[2].end_ns
+    assert [5.5 * SECOND] == [row.end_ns for row in run.rows if row.sent_ns is None]
 
 
 async def test_a_slot_given_to_one_who_left_goes_to_the_next(autojump_clock, tmp_path):
