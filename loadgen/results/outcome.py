@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from loadgen.results.reading import Reading
 from loadgen.wire.ending import Ending
+from loadgen.wire.formats import FORMATS
 
 Outcome: TypeAlias = Literal[
     "completed",
@@ -23,14 +24,10 @@ Outcome: TypeAlias = Literal[
     "responded",
 ]
 
-# What servers say when generation ended by itself, and when a limit on tokens ended it.
-NATURAL = frozenset(
-    {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "STOP", "end", "complete"}
-    | {"tool_calls", "function_call", "tool_use"}
-)
-CAP = frozenset(
-    ("length", "max_tokens", "model_length", "MAX_TOKENS", "max_output_tokens", "model_context_window_exceeded")
-)
+# What servers say when generation ended by itself, and when a limit on tokens ended it. Compatible servers speak one
+# dialect and keep another's words, and no word is natural here and a limit there: a dialect takes those of all.
+NATURAL = frozenset(word for dialect in FORMATS.values() for word in dialect.natural)
+CAP = frozenset(word for dialect in FORMATS.values() for word in dialect.cap)
 REJECT_STATUS = frozenset({429, 503})
 
 
@@ -67,7 +64,7 @@ def decide(reading: Reading, ending: Ending, *, rules: Rules, asked_for_stream: 
     if not 200 <= status < 300:
         return Verdict("http_error", reading.error_word())
     if not reading.is_stream:
-        return _no_stream(reading, ending, asked_for_stream)
+        return _no_stream(reading, ending, asked_for_stream or reading.mislabelled)
     if reading.failure is not None:
         return Verdict("api_error", reading.failure, _worst(reading, rules, fixed_length)[1])
     if reading.malformed is not None:
@@ -110,7 +107,9 @@ _GOODNESS: dict[Outcome, int] = {"noneligible_finish": 0, "truncated": 1, "compl
 
 def _worst(reading: Reading, rules: Rules, fixed_length: bool) -> tuple[Outcome, str | None, str | None]:
     """Return outcome, finish reason and detail of the least favourable choice."""
-    natural = rules.natural | {"length"} if fixed_length else rules.natural
+    natural = rules.natural
+    if fixed_length and reading.format in FORMATS:
+        natural = natural | {FORMATS[reading.format].cap[0]}
     worst: tuple[Outcome, str | None, str | None] = ("noneligible_finish", None, "no_finish_reason")
     best_yet = 3
     for choice in sorted(reading.choices):

@@ -92,7 +92,7 @@ def frames_table(rows: Iterable[Row]) -> pl.DataFrame:
             pl.Series("seq", [row.seq for row in seen], dtype=pl.Int64),
             pl.Series("attempt", [row.attempt for row in seen], dtype=pl.Int64),
             pl.Series("sent_ns", [row.sent_ns or 0 for row in seen], dtype=pl.Int64),
-            pl.Series("frames", [row.frames for row in seen], dtype=pl.Int64),
+            pl.Series("frames", [len(row.frame_kinds) for row in seen], dtype=pl.Int64),  # those that are stored
         ]
     ).select(pl.all().exclude("frames").repeat_by("frames").explode())
     return (

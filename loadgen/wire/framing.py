@@ -2,40 +2,24 @@
 
 A framer takes bytes as they come and returns the frames that they complete; frames completed by one `feed` arrived
 together. It keeps where it searched, so a frame that comes in many reads costs linear time. `finish` says what a clean
-end of the message completes.
+end of the message completes. Bytes that plainly are something else (a JSON object as server-sent events, say) are
+Foreign: the content type was wrong.
 """
 
 import json
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
-from loadgen.wire.events import Malformed
-
-MAX_FRAME_BYTES = 32 * 1024 * 1024
+from loadgen.wire.eventstream import EventStream
+from loadgen.wire.frame import MAX_FRAME_BYTES, Broken, Foreign, Frame, Framer
 
 LF = 0x0A
 _BOM = b"\xef\xbb\xbf"
-
-
-class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One frame: its event name (b"" where it has none) and its data."""
-
-    event: bytes
-    data: bytes
-
-
-class Framer(Protocol):
-    """What turns a response body into frames."""
-
-    def feed(self, data: bytes) -> list[Frame]:
-        """Take the next bytes, return the frames they complete; raises Malformed."""
-        ...
-
-    def finish(self) -> list[Frame]:
-        """Return the frames that a clean end of the message completes."""
-        ...
+# No server-sent event begins like this, but JSON, a page of HTML and a binary event stream do.
+_FOREIGN_TO_EVENTS = b"{[<\0"
+# No JSON text begins like this, but server-sent events, a page of HTML and a binary event stream do.
+_FOREIGN_TO_LINES = (b"data:", b"event:", b"id:", b"retry:", b":", b"<", b"\0")
 
 
 class ServerSentEvents:
@@ -62,13 +46,20 @@ class ServerSentEvents:
         self._event = b""
 
     def feed(self, data: bytes) -> list[Frame]:
-        # The usual read is whole `data: …\n\n` events of one line each; anything else goes line by line.
+        # The usual read is whole `data: …\n\n` events, of one line each or named; anything else goes line by line.
         if self._is_between and data.startswith(b"data: ") and data.endswith(b"\n\n") and b"\r" not in data:
             if data.find(b"\n") == len(data) - 2:
                 return [Frame(b"", data[6:-2])]
             events = data[:-2].split(b"\n\n")
             if all(event.startswith(b"data: ") and b"\n" not in event for event in events):
                 return [Frame(b"", event[6:]) for event in events]
+        elif self._is_between and data.startswith(b"event: ") and data.endswith(b"\n\n") and b"\r" not in data:
+            end = data.find(b"\n")
+            if data.startswith(b"data: ", end + 1) and data.find(b"\n", end + 7) == len(data) - 2:
+                return [Frame(data[7:end], data[end + 7 : -2])]
+            frames = _named_events(data[:-2])
+            if frames:
+                return frames
         frames = self._by_line(data)
         self._is_between = self._started and not (self._pieces or self._data or self._event or self._skip_lf)
         return frames
@@ -80,17 +71,19 @@ class ServerSentEvents:
         if not self._started:
             data = b"".join((*self._pieces, data))
             self._pieces = []
-            if len(data) < len(_BOM) and _BOM.startswith(data):
+            if _BOM.startswith(data):  # nothing so far, or a part of the mark, or just the mark
                 self._pieces = [data]
                 return []
             self._started = True
             data = data.removeprefix(_BOM)
+            if data[0] in _FOREIGN_TO_EVENTS:
+                raise Foreign(data)
         lf, cr = data.find(b"\n"), data.find(b"\r")
         if lf < 0 and cr < 0:
             if data:
                 self._pieces.append(data)
                 self._pending += len(data)
-            self._check(self._pending)
+            self._check([])
             return []
         frames: list[Frame] = []
         start = 0
@@ -100,6 +93,8 @@ class ServerSentEvents:
             if self._pieces:
                 line = b"".join((*self._pieces, line))
                 self._pieces, self._pending = [], 0
+            if len(line) + self._size > MAX_FRAME_BYTES:
+                raise Broken("frame_too_large", frames)
             self._line(line, frames)
             start = end + 1
             if end == cr:  # the line ends now; an LF that follows, even in the next read, belongs to it
@@ -113,12 +108,12 @@ class ServerSentEvents:
         if start < len(data):
             self._pieces.append(data[start:])
             self._pending = len(data) - start
-        self._check(self._pending)
+        self._check(frames)
         return frames
 
-    def _check(self, line_bytes: int) -> None:
-        if line_bytes + self._size > MAX_FRAME_BYTES:
-            raise Malformed("frame_too_large")
+    def _check(self, frames: list[Frame]) -> None:
+        if self._pending + self._size > MAX_FRAME_BYTES:
+            raise Broken("frame_too_large", frames)
 
     def _line(self, line: bytes, frames: list[Frame]) -> None:
         if not line:
@@ -149,6 +144,17 @@ class ServerSentEvents:
         return frames
 
 
+def _named_events(text: bytes) -> list[Frame] | None:
+    """Return the events of `event: …\\ndata: …` pairs with blank lines between; None when any is anything else."""
+    frames = []
+    for event in text.split(b"\n\n"):
+        name, _, data = event.partition(b"\n")
+        if b"\n" in data or not (name.startswith(b"event: ") and data.startswith(b"data: ")):
+            return None
+        frames.append(Frame(name[7:], data[6:]))
+    return frames
+
+
 class JsonLines:
     """`application/x-ndjson`: a JSON text a line, lines end with LF, blank lines say nothing.
 
@@ -164,23 +170,30 @@ class JsonLines:
         self._started = False
 
     def feed(self, data: bytes) -> list[Frame]:
+        # The usual read is one whole line.
+        if self._started and not self._pieces and data.find(b"\n") == len(data) - 1 and (text := data.strip()):
+            return [Frame(b"", text)]
         *lines, rest = data.split(b"\n")
         frames: list[Frame] = []
         if lines:
             lines[0] = b"".join((*self._pieces, lines[0]))
             self._pieces, self._size = [], 0
+            if len(lines[0]) > MAX_FRAME_BYTES:
+                raise Broken("frame_too_large")
             frames = [Frame(b"", text) for line in lines if (text := self._stripped(line))]
         if rest:
             self._pieces.append(rest)
             self._size += len(rest)
             if self._size > MAX_FRAME_BYTES:
-                raise Malformed("frame_too_large")
+                raise Broken("frame_too_large", frames)
         return frames
 
     def _stripped(self, line: bytes) -> bytes:
         if not self._started:
             self._started = True
             line = line.removeprefix(_BOM)
+            if line.startswith(_FOREIGN_TO_LINES):
+                raise Foreign(line)
         return line.strip()
 
     def finish(self) -> list[Frame]:
@@ -204,8 +217,19 @@ def content_type(value: str) -> str:
     return value.partition(";")[0].strip().lower()
 
 
+def server_sent_event(value: object, *, name: str = "") -> bytes:
+    """Return a JSON value as one server-sent event.
+
+    >>> server_sent_event({"a": 1}, name="x")
+    b'event: x\\ndata: {"a":1}\\n\\n'
+    """
+    lead = b"event: %b\ndata: " % name.encode() if name else b"data: "
+    return lead + msgspec.json.encode(value) + b"\n\n"
+
+
 FRAMINGS: dict[str, Callable[[], Framer]] = {
     "text/event-stream": ServerSentEvents,
+    "application/vnd.amazon.eventstream": EventStream,
     "application/x-ndjson": JsonLines,
     "application/ndjson": JsonLines,
     "application/jsonl": JsonLines,

@@ -2,13 +2,17 @@
 
 import json
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from loadgen.wire.events import Malformed
 
 _decode = msgspec.json.Decoder().decode
+# What a typed decoder of msgspec raises at bytes that are not what it wants; `loosely` takes those.
+REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def parse(data: bytes) -> Any:
@@ -19,12 +23,45 @@ def parse(data: bytes) -> Any:
     """
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except REFUSED:
         pass
     try:  # the standard library takes what msgspec refuses: bytes that are no UTF-8, lone surrogates
         return json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise Malformed("json") from error
+
+
+def loosely(data: bytes, kind: type[S], *nested: str) -> S | None:
+    """Return what a struct has of an object that its typed decoder REFUSED; raises Malformed.
+
+    Fields of these names that are no objects are left out. None where the data is blank or `[DONE]`, which says nothing
+    outside OpenAI's dialects.
+    """
+    if data.strip() in (b"", b"[DONE]"):
+        return None
+    value = parse(data)
+    if not isinstance(value, dict):
+        raise Malformed("json_not_an_object")
+    for name in nested:
+        if not isinstance(value.get(name), dict):
+            value.pop(name, None)
+    return msgspec.convert(value, kind)
+
+
+def argument_text(value: object) -> str:
+    """Return a tool's arguments as text: a string as it is, an object as JSON; "" when there are none.
+
+    >>> argument_text('{"a'), argument_text({"a": 1}), argument_text({}), argument_text(None)
+    ('{"a', '{"a":1}', '', '')
+    """
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict | list) or not value:
+        return ""
+    try:
+        return msgspec.json.encode(value).decode()
+    except (ValueError, OverflowError):  # lone surrogates, and numbers beyond 64 bits
+        return json.dumps(value)
 
 
 def count(value: object) -> int | None:
@@ -50,4 +87,14 @@ def word(value: object, *, otherwise: str) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         return otherwise
-    return "_".join(str(value).split())[:80] or otherwise
+    said = "_".join(str(value).split())[:80] or otherwise
+    return sound(said)
+
+
+def sound(text: str) -> str:
+    """Return text that can be stored: a lone surrogate, which is no letter, becomes a question mark.
+
+    >>> sound("a\\ud83d")
+    'a?'
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

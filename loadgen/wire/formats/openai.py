@@ -18,8 +18,9 @@ from loadgen.wire.events import (
     Role,
     Usage,
 )
-from loadgen.wire.framing import Frame
-from loadgen.wire.jsontext import count, parse, word
+from loadgen.wire.frame import Frame
+from loadgen.wire.framing import server_sent_event
+from loadgen.wire.jsontext import REFUSED, argument_text, count, parse, word
 
 
 # Fields are Any where servers disagree about the type: a strict one would turn an oddity into an error.
@@ -65,7 +66,7 @@ def decode(frame: Frame) -> tuple[Event, ...]:
     data = frame.data
     try:
         chunk = _typed(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except REFUSED:
         if frame.event == b"error":
             return (Failure(_event_word(data)),)
         if not data.strip():
@@ -77,7 +78,10 @@ def decode(frame: Frame) -> tuple[Event, ...]:
             raise Malformed("json_not_an_object") from None
         try:
             chunk = msgspec.convert(value, _Chunk)
-        except msgspec.ValidationError:
+        except (
+            msgspec.ValidationError,
+            UnicodeEncodeError,
+        ):  # the latter: a lone surrogate in the message of the former
             return (Failure(_failure_word(value["error"])),) if value.get("error") else OTHER
     choices = chunk.choices
     if choices and len(choices) == 1:  # the common frame: one piece of answer text and nothing else
@@ -150,10 +154,8 @@ def _delta(delta: _Delta, index: int, events: list[Event]) -> None:
     add("refusal", delta.refusal)
     calls = [call.get("function") for call in _objects(delta.tool_calls)]
     for call in _objects([*calls, delta.function_call]):
-        arguments = call.get("arguments")
-        if isinstance(arguments, dict):
-            arguments = msgspec.json.encode(arguments).decode() if arguments else ""
-        if not add("tool", arguments) and call.get("name"):
+        said = add("tool", argument_text(call.get("arguments")))
+        if not said and call.get("name"):
             events.append(Role(index))
     if isinstance(delta.audio, dict):
         add("text", delta.audio.get("transcript"))
@@ -197,15 +199,12 @@ def _event_word(data: bytes) -> str:
 
 def tells(frame: Frame, value: object) -> bool:
     """Say whether a frame shows that its stream speaks this dialect; `value` is its data as JSON, None if none."""
-    if frame.data.strip() == b"[DONE]" or frame.event == b"error":
-        return True
     if not isinstance(value, dict):
-        return False
+        return frame.data.strip() == b"[DONE]"
     choices = value.get("choices")
     if choices == [] or any("delta" in c or "text" in c or "finish_reason" in c for c in _objects(choices)):
         return True
-    named = value.get("object") in ("chat.completion.chunk", "text_completion", "error")
-    return named or bool(value.get("error") or value.get("detail") or (value.get("message") and value.get("code")))
+    return value.get("object") in ("chat.completion.chunk", "text_completion")
 
 
 class Encoder:
@@ -232,15 +231,15 @@ class Encoder:
             case Finish(reason, choice):
                 return self._choice(choice, {} if self._chat else "", reason)
             case Usage():
-                return _sse({**self._common, "choices": [], "usage": _usage_object(event)})
+                return server_sent_event({**self._common, "choices": [], "usage": _usage_object(event)})
             case Failure(detail):
-                return _sse({"error": {"message": detail, "type": detail, "code": None}})
+                return server_sent_event({"error": {"message": detail, "type": detail, "code": None}})
             case Other():
-                return _sse({**self._common, "choices": []})
+                return server_sent_event({**self._common, "choices": []})
 
     def _choice(self, index: int, content: object, reason: str | None = None) -> bytes:
         choice = {"index": index, "delta" if self._chat else "text": content, "finish_reason": reason}
-        return _sse({**self._common, "choices": [choice]})
+        return server_sent_event({**self._common, "choices": [choice]})
 
 
 _SAY: dict[OutputKind, Any] = {
@@ -261,7 +260,3 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
     if usage.reasoning_tokens is not None:
         said["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
     return said
-
-
-def _sse(value: object) -> bytes:
-    return b"data: " + msgspec.json.encode(value) + b"\n\n"
