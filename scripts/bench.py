@@ -7,6 +7,7 @@ the aiohttp yardstick); says so where they are missing. Quote ratios within one 
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +20,23 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BENCH = ROOT.parent / "shared" / "bench"
 SERVER_CORE, CLIENT_CORE = "0", "1"
+NGINX = """
+daemon off; pid nginx.pid; worker_processes 1; worker_rlimit_nofile 20000;
+events {{ worker_connections 10000; }}
+http {{
+  access_log off; client_body_temp_path {work}/body; proxy_temp_path {work}/proxy; fastcgi_temp_path {work}/fastcgi;
+  uwsgi_temp_path {work}/uwsgi; scgi_temp_path {work}/scgi;
+  upstream truth {{ server 127.0.0.1:{port}; keepalive 2000; keepalive_requests 1000000; }}
+  server {{
+    listen 127.0.0.1:{plain} backlog=4096; listen 127.0.0.1:{secure} ssl backlog=4096;
+    ssl_certificate {certificate}; ssl_certificate_key {work}/server.key;
+    ssl_protocols TLSv1.2 TLSv1.3; keepalive_requests 1000000; tcp_nodelay on;
+    proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+    location / {{ proxy_pass http://truth; }}
+    location /close {{ keepalive_timeout 0; proxy_pass http://truth; }}
+  }}
+}}
+"""
 PROMPT = ("--prompt", "hi " * 20, "--model", "sim", "--cache", "cold")
 
 
@@ -42,10 +60,33 @@ def truth_server(work: Path, *, ttft_us: int, itl_us: int, tokens: int) -> Itera
         server.wait()
 
 
-def client(*arguments: str | Path) -> tuple[float, dict[str, object]]:
+@contextmanager
+def terminator(work: Path, port: int) -> Iterator[tuple[int, int, Path]]:
+    """Yield a plain port, a TLS port and a certificate of an nginx before the server at `port`, on the server's core.
+
+    What is asked for under /close is answered with the connection's end.
+    """
+    plain, secure, certificate = free_port(), free_port(), work / "server.pem"
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=bench"
+    where = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", work / "server.key", "-out", certificate]
+    subprocess.run([*make.split(), *map(str, where)], check=True, stderr=subprocess.DEVNULL)
+    (work / "nginx.conf").write_text(
+        NGINX.format(work=work, port=port, plain=plain, secure=secure, certificate=certificate)
+    )
+    command = ["taskset", "-c", SERVER_CORE, "nginx", "-p", str(work), "-c", "nginx.conf", "-e", "nginx.log"]
+    server = subprocess.Popen(command, cwd=work)
+    try:
+        time.sleep(0.5)
+        yield plain, secure, certificate
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def client(*arguments: str | Path, env: dict[str, str] | None = None) -> tuple[float, dict[str, object]]:
     """Run loadgen on its core; return the CPU seconds of the whole process, and its summary."""
     command = ["taskset", "-c", CLIENT_CORE, sys.executable, "-m", "loadgen", "run", *map(str, arguments), "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | (env or {}))
     assert process.stdout is not None
     output = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
@@ -78,6 +119,63 @@ def truth(work: Path) -> None:
             f"truth {rate}/s: fidelity {verdict}; {seen and seen[0]}; {worst and worst[0]}; {lateness(summary)}",
             flush=True,
         )
+
+
+def tls(work: Path) -> None:
+    """The same load plain and over TLS in turn; then streams over TLS with and without 500 handshakes/s beside them."""
+    if shutil.which("nginx") is None:
+        raise SystemExit("error: the tls bench needs nginx\nhint: apt-get install nginx-light")
+    with (
+        truth_server(work, ttft_us=200_000, itl_us=20_000, tokens=100) as (port, _),
+        terminator(work, port) as (plain, secure, certificate),
+    ):
+        env = {"SSL_CERT_FILE": str(certificate)}
+        load = (*PROMPT, "--rate", "100", "--duration", "20s")
+        for turn in range(3):
+            cpu, shown = {}, {}
+            for scheme, at in (("http", plain), ("https", secure)):
+                run = work / f"tls-{scheme}-{turn}"
+                cpu[scheme], summary = client(f"{scheme}://127.0.0.1:{at}", *load, "--out", run, env=env)
+                shown[scheme] = summary
+            frames = 100 * shown["https"]["outcomes"]["completed"]
+            print(
+                f"tls {turn}: {_apart(shown['http']['metrics'], shown['https']['metrics'])}; "
+                f"CPU plain {cpu['http'] / frames * 1e6:.1f}, TLS {cpu['https'] / frames * 1e6:.1f} us/frame; "
+                f"{lateness(shown['https'])}",
+                flush=True,
+            )
+        for turn in range(3):
+            shown = {}
+            for name in ("kept", "close"):
+                recording, run = work / f"{name}.jsonl", work / f"handshakes-{name}-{turn}"
+                recording.write_text("".join(_requests_beside_streams(f"/{name}")))
+                load = ("--recording", recording, "--rate", "510", "--duration", "20s", "--cache", "cold")
+                _, shown[name] = client(f"https://127.0.0.1:{secure}", *load, "--out", run, env=env)
+            fresh = shown["close"]["generator"]["new_connections"]
+            streams = [shown[name]["classes"]["stream"]["metrics"] for name in ("kept", "close")]
+            print(
+                f"handshakes {turn}: {fresh / 20:.0f}/s beside 10 streams/s; {_apart(*streams)}; "
+                f"completed {shown['close']['outcomes']['completed']} of {shown['close']['offered']}; "
+                f"{lateness(shown['close'])}",
+                flush=True,
+            )
+
+
+def _requests_beside_streams(path: str) -> Iterator[str]:
+    """Fifty requests of one token to one stream of a hundred."""
+    body = {"model": "sim", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    for place in range(51):
+        is_stream = place == 0
+        request = {"path": "/stream" if is_stream else path, "class": "stream" if is_stream else "short", "body": body}
+        yield json.dumps(request | ({} if is_stream else {"headers": {"x-sim": "0,0,1"}})) + "\n"
+
+
+def _apart(before: dict, after: dict) -> str:
+    """Say how much later frames came, at each percentile."""
+    return "; ".join(
+        f"{name} " + " ".join(f"{p} {after[name][p] - before[name][p]:+.3f}" for p in ("p50", "p95", "p99")) + " ms"
+        for name in ("ttft", "e2e")
+    )
 
 
 def cost(work: Path) -> None:
@@ -179,6 +277,7 @@ def _timed(command: list[str]) -> float:
 
 BENCHES: dict[str, Callable[[Path], None]] = {
     "truth": truth,
+    "tls": tls,
     "cost": cost,
     "requests": requests,
     "memory": memory,

@@ -4,6 +4,7 @@ Each request in flight has a connection of its own, over HTTP/2 too. The library
 then a frame waits until it is its stream's turn to read: measured, up to the whole gap between two frames.
 """
 
+import gc
 import math
 import re
 import socket
@@ -15,6 +16,7 @@ from typing import Any, Literal
 import h2.errors
 import h2.events
 import h2.exceptions
+import httpcore  # noqa: F401, or httpx would at the first request: a tenth of a second in the middle of a run
 import httpx
 import trio
 
@@ -28,6 +30,7 @@ from loadgen.wire.ending import COMPLETE, Ending
 # A connection that dies this soon after the request was written was dead before.
 _DEAD_SOON_NS = 50_000_000
 _SWEEP_S = 1.0  # how often idle connections that the server closed are let go
+_GONE_MOST = 200
 _ESTABLISHED = 1  # TCP_ESTABLISHED, the first byte of struct tcp_info
 _NO_TIMEOUTS = {"connect": None, "read": None, "write": None, "pool": None}  # ours are scopes and deadlines
 _UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
@@ -50,6 +53,7 @@ class SecondTransport:
         self._urls: dict[bytes, _Url] = {}
         self._lanes: set[Lane] = set()
         self._idle: list[Lane] = []
+        self._gone = 0  # connections since the last collection
         self.lags_ns: list[int] = []  # there is no telling
 
     @property
@@ -62,12 +66,16 @@ class SecondTransport:
         return time.monotonic_ns() - self._epoch_ns
 
     async def run(self) -> None:
-        """Let go of idle connections that the server closed, until cancelled."""
+        """Let go of idle connections that the server closed, and of what the library left of others."""
         while True:
             await trio.sleep(_SWEEP_S)
             for lane in [lane for lane in self._idle if not lane.looks_alive()]:
                 self._idle.remove(lane)
                 self._let_go(lane)
+            if self._gone >= _GONE_MOST:
+                # The library's connections are cycles, tens of kilobytes each, and nobody else collects under load.
+                self._gone = 0
+                gc.collect()
 
     def close(self) -> None:
         """Close every connection."""
@@ -140,6 +148,7 @@ class SecondTransport:
         return None
 
     def _let_go(self, lane: "Lane") -> None:
+        self._gone += lane in self._lanes
         self._lanes.discard(lane)
         lane.close()
 
