@@ -148,12 +148,12 @@ def keys_of(options: Mapping[str, Any], requests: Sequence[RecordedRequest]) -> 
     api_key = _key(variable)
     if not any((api := api_of_path(request.path)) is not None and api.signed for request in requests):
         return Keys(api=api_key), None
-    from loadgen.plan.signing import BEARER, BedrockAuth
+    from loadgen.plan.signing import BEARER, signer_for
 
     # A key that is there for others is not shown to AWS.
     token = _key(BEARER) or (None if variable == _DEFAULT_KEY else api_key)
-    sign = None if token else BedrockAuth(parse_target(options["target"]).origin).headers_for
-    return Keys(api=api_key, bedrock=token), sign
+    signer = None if token else signer_for(parse_target(options["target"]).origin)
+    return Keys(api=api_key, bedrock=token), signer.headers_for if signer else None
 
 
 def _key(variable: str) -> str | None:

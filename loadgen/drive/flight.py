@@ -118,7 +118,7 @@ class Flight:
             output_tokens=usage.output_tokens if usage else reading.output_frames if reads_tokens else None,
             reasoning_tokens=usage.reasoning_tokens if usage else None,
             tokens_approximate=reads_tokens and usage is None,
-            frames=len(reading.frame_kinds),
+            frames=reading.frames,
             output_frames=reading.output_frames,
             output_chars=reading.output_chars,
             response_bytes=reading.response_bytes,

@@ -14,9 +14,19 @@ from loadgen.plan.render import RenderedRequest
 
 _SERVICE = "bedrock"
 _HOST = re.compile(r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
-BEARER = "AWSBEARER_TOKEN_BEDROCK"
+BEARER = "AWS_BEARER_TOKEN_BEDROCK"
 # Of what is signed; the others may change on their way.
 _SIGNED = ("host", "content-type")
+
+
+def signer_for(url: str) -> "BedrockAuth | None":
+    """Return what signs requests to `url`; None for another's server where the environment names no credentials.
+
+    A gateway or a simulated server may want none. Raises UsageError as BedrockAuth does.
+    """
+    is_amazons = _HOST.search(url) is not None
+    is_named = any(os.environ.get(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"))
+    return BedrockAuth(url) if is_amazons or is_named else None
 
 
 class BedrockAuth(httpx.Auth):

@@ -13,7 +13,7 @@ from botocore.credentials import Credentials
 from loadgen.errors import UsageError
 from loadgen.plan.recordings.prompts import Prompt, request_of
 from loadgen.plan.render import RenderedRequest, render
-from loadgen.plan.signing import BedrockAuth
+from loadgen.plan.signing import BEARER, BedrockAuth, signer_for
 
 HOST = "bedrock-runtime.eu-central-1.amazonaws.com"
 KEYS = ("AKIDEXAMPLE", "not-so-secret", "session")
@@ -101,3 +101,16 @@ def test_without_credentials_the_run_is_refused_and_told_why(monkeypatch):
 
     with pytest.raises(UsageError, match="AWS_ACCESS_KEY_ID"):
         BedrockAuth(f"https://{HOST}")
+
+
+def test_anothers_server_gets_no_signature_unless_credentials_are_named(monkeypatch):
+    assert isinstance(signer_for("http://127.0.0.1:8000"), BedrockAuth)
+
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+
+    assert signer_for("http://127.0.0.1:8000") is None
+
+
+def test_the_token_is_where_botocore_looks_for_it():
+    assert "AWS_BEARER_TOKEN_BEDROCK" == BEARER
