@@ -275,9 +275,49 @@ def _timed(command: list[str]) -> float:
     return time.perf_counter() - began
 
 
+def frames(work: Path) -> None:
+    """What decoding a frame costs in each format, the least of many runs: framer and decoder, and the whole reading."""
+    from loadgen.results.reading import Reading
+    from loadgen.wire.events import End, Finish, Output, Role, Usage
+    from loadgen.wire.formats import FORMATS
+    from loadgen.wire.framing import FRAMINGS
+
+    said = [Role(), *(Output("text", f" word{n}") for n in range(500)), Finish("stop"), Usage(20, 500), End()]
+    for name, dialect in FORMATS.items():
+        for api, encoder in dialect.encoders.items():
+            write = encoder("model").encode
+            reads = [frame for frame in map(write, said) if frame]
+            head = [(b"content-type", dialect.content_type.encode())]
+
+            def decode(reads: list[bytes] = reads, dialect=dialect) -> None:
+                feed, decode = FRAMINGS[dialect.content_type]().feed, dialect.decoder()
+                for read in reads:
+                    for frame in feed(read):
+                        decode(frame)
+
+            def read_all(reads: list[bytes] = reads, head: list = head) -> None:
+                reading = Reading()
+                reading.head(200, head, 0)
+                for at, read in enumerate(reads):
+                    reading.body(read, at, at)
+
+            decoding, reading = (_least_us(do) / len(reads) for do in (decode, read_all))
+            print(f"frames {name} ({api}): decoding {decoding:.2f} us/frame, reading {reading:.2f}", flush=True)
+
+
+def _least_us(do: Callable[[], None]) -> float:
+    took = []
+    for _ in range(60):
+        began = time.perf_counter()
+        do()
+        took.append(time.perf_counter() - began)
+    return min(took) * 1e6
+
+
 BENCHES: dict[str, Callable[[Path], None]] = {
     "truth": truth,
     "tls": tls,
+    "frames": frames,
     "cost": cost,
     "requests": requests,
     "memory": memory,

@@ -45,7 +45,16 @@ def loosely(data: bytes, kind: type[S], *nested: str) -> S | None:
     for name in nested:
         if not isinstance(value.get(name), dict):
             value.pop(name, None)
-    return msgspec.convert(value, kind)
+    try:
+        return msgspec.convert(value, kind)
+    except UnicodeEncodeError:  # a key that is no text; a struct has none of that name
+        return msgspec.convert(_with_sound_keys(value, depth=len(nested)), kind)
+
+
+def _with_sound_keys(value: object, *, depth: int) -> object:
+    if not isinstance(value, dict) or depth < 0:
+        return value
+    return {sound(key): _with_sound_keys(of, depth=depth - 1) for key, of in value.items()}
 
 
 def argument_text(value: object) -> str:
