@@ -1,7 +1,8 @@
 """The project's own speed and truth, measured: client on one core, a server that logs the truth on the other.
 
-Needs two cores, gcc, and the bench folder beside the checkout (../shared/bench: the truth server, the fidelity check,
-the aiohttp yardstick); says so where they are missing. Quote ratios within one run of this script: machines differ.
+Needs two cores, gcc, nginx (for tls), and the bench folder beside the checkout (../shared/bench: the truth server, the
+fidelity check, the aiohttp yardstick); says so where they are missing. Quote ratios within one run of this script:
+machines differ.
 """
 
 import json
@@ -156,7 +157,7 @@ def tls(work: Path) -> None:
             print(
                 f"handshakes {turn}: {fresh / 20:.0f}/s beside 10 streams/s; {_apart(*streams)}; "
                 f"completed {shown['close']['outcomes']['completed']} of {shown['close']['offered']}; "
-                f"{lateness(shown['close'])}",
+                f"{lateness(shown['close'])}; {shown['close']['process']['cpu_pct']:.0f} % of a core",
                 flush=True,
             )
 

@@ -44,7 +44,7 @@ async def conduct_run(
     on_start: Callable[[Clock], None],
     on_progress: Callable[[Driver], None] | None = None,
 ) -> str | None:
-    """Drive the schedule against `address`; return the name of the signal that stopped it, None when none did.
+    """Drive the schedule over `route` to `address`; return the name of the signal that stopped it, None when none did.
 
     `on_start` is told the clock before the first send; `on_progress` is called a few times a second.
     """

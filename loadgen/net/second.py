@@ -6,25 +6,20 @@ then a frame waits until it is its stream's turn to read: measured, up to the wh
 
 import gc
 import math
-import re
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
-import h2.errors
-import h2.events
-import h2.exceptions
 import httpcore  # noqa: F401, or httpx would at the first request: a tenth of a second in the middle of a run
 import httpx
 import trio
 
+from loadgen.net.complaints import Stage, broken_by, unconnected_by
 from loadgen.net.exchange import Exchange
-from loadgen.net.failures import cut, unconnected
 from loadgen.net.route import Route
 from loadgen.net.target import Address
-from loadgen.net.tls import is_alert, word_of
 from loadgen.wire.ending import COMPLETE, Ending
 
 # A connection that dies this soon after the request was written was dead before.
@@ -33,6 +28,7 @@ _SWEEP_S = 1.0  # how often idle connections that the server closed are let go
 _GONE_MOST = 200
 _ESTABLISHED = 1  # TCP_ESTABLISHED, the first byte of struct tcp_info
 _NO_TIMEOUTS = {"connect": None, "read": None, "write": None, "pool": None}  # ours are scopes and deadlines
+_TIMEOUTS: dict[Stage, str] = {"tcp": "timeout", "proxy": "proxy_timeout", "tls": "tls_timeout", "http": "timeout"}
 _UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
 
 
@@ -218,7 +214,7 @@ class Sending:
         self._lane = lane
         self._scope = scope
         self._now = now
-        self.stage: Literal["tcp", "proxy", "tls", "http"] = "tcp"
+        self.stage: Stage = "tcp"
         self.ending: Ending | None = None
         self.end_ns = 0
 
@@ -309,99 +305,12 @@ class Sending:
             exchange.untaken = True
             self.end(Ending("cut", "goaway"))
             return
-        causes = list(_causes(error))
         if exchange.sent_ns is None:
-            self.end(self._unconnected(error, causes))
+            self.end(unconnected_by(error, stage=self.stage))
             return
-        ending = self._broken(error, causes)
+        ending = broken_by(error, is_first=not exchange.reused and not exchange.reads)
         is_gone = ending in (Ending("cut", "closed"), Ending("cut", "reset"))
         exchange.untaken = (
             is_gone and exchange.reused and not exchange.reads and self._now() - exchange.sent_ns < _DEAD_SOON_NS
         )
         self.end(ending)
-
-    def _unconnected(self, error: Exception, causes: list[BaseException]) -> Ending:
-        """Name what kept the request from being sent."""
-        if word := next(filter(None, map(word_of, causes)), ""):
-            return Ending("connect", word)
-        if isinstance(error, httpx.ProxyError):
-            return Ending("connect", f"proxy_{str(error)[:3]}")
-        if isinstance(error, httpx.LocalProtocolError):  # of ours: the library cannot send it
-            return Ending("limit", _slug(error))
-        if isinstance(error, httpx.RemoteProtocolError) and not _GONE(str(error)):
-            return Ending("connect", f"{self.stage}_malformed")
-        code = _errno(causes)
-        if self.stage == "tcp" and code is not None:
-            return unconnected(code)
-        if isinstance(error, httpx.TransportError | OSError):
-            return Ending("connect", f"{self.stage}_{'closed' if code is None else cut(code).detail}")
-        raise error
-
-    def _broken(self, error: Exception, causes: list[BaseException]) -> Ending:
-        """Name what broke the connection after the request was sent."""
-        for cause in causes:
-            if word := word_of(cause):
-                if is_alert(cause) and not self._exchange.reused and not self._exchange.reads:
-                    return Ending("connect", word)
-                return Ending("malformed", word if word.startswith("tls_") else f"tls_{word}")
-            for value in cause.args:
-                if isinstance(value, h2.events.StreamReset):
-                    return Ending("cut" if value.remote_reset else "malformed", _coded("stream_reset", value))
-                if isinstance(value, h2.events.ConnectionTerminated):
-                    return Ending("cut", _coded("goaway", value))
-            if isinstance(cause, h2.exceptions.StreamClosedError):
-                return Ending("cut", "stream_reset")
-            if isinstance(cause, h2.exceptions.InvalidBodyLengthError):
-                return Ending("cut", "closed")
-            if isinstance(cause, h2.exceptions.H2Error):
-                return Ending("malformed", _snake("http2", cause))
-        if isinstance(error, httpx.NetworkError):
-            code = _errno(causes)
-            return Ending("cut", "closed") if code is None else cut(code)
-        if isinstance(error, httpx.RemoteProtocolError):
-            return Ending("cut", "closed") if _GONE(str(error)) else Ending("malformed", _slug(error))
-        if isinstance(error, httpx.TransportError | ValueError):
-            return Ending("malformed", _slug(error))
-        raise error
-
-
-# How the library says that the other side closed.
-_GONE = re.compile("server disconnected|peer closed connection", re.IGNORECASE).match
-_TIMEOUTS = {"tcp": "timeout", "proxy": "proxy_timeout", "tls": "tls_timeout", "http": "timeout"}
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and everything that led to it, the nearest first."""
-    found: list[BaseException] = [error]
-    for one in found:
-        yield one
-        more = [one.__cause__, *one.args, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            more += one.exceptions
-        found += [other for other in more if isinstance(other, BaseException) and other not in found]
-
-
-def _errno(causes: list[BaseException]) -> int | None:
-    return next((cause.errno for cause in causes if isinstance(cause, OSError) and cause.errno), None)
-
-
-def _coded(word: str, event: h2.events.StreamReset | h2.events.ConnectionTerminated) -> str:
-    """Return the word with the code's own behind it.
-
-    >>> _coded("goaway", h2.events.StreamReset(stream_id=1, error_code=h2.errors.ErrorCodes.INTERNAL_ERROR))
-    'goaway_internal_error'
-    """
-    code = event.error_code
-    return f"{word}_{code.name.lower() if isinstance(code, h2.errors.ErrorCodes) else code}"
-
-
-def _snake(before: str, error: BaseException) -> str:
-    words = re.findall("[A-Z][a-z]*|[0-9]+", type(error).__name__.removesuffix("Error"))
-    return "_".join([before, *words]).lower()
-
-
-def _slug(error: Exception) -> str:
-    """Return an HTTP library's complaint as a word, without what it quotes of the server's bytes."""
-    if "_SWITCH_UPGRADE" in str(error):
-        return "upgrade"
-    return "_".join(["http", *re.findall("[a-z0-9]+", str(error).partition(":")[0].lower())])[:65]

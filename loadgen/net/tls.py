@@ -194,6 +194,8 @@ class Tls:
 
 def word_of(error: BaseException) -> str:
     """Return a short machine-readable word for an error of TLS; "" for any other."""
+    if isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError):
+        return ""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFY_WORDS.get(error.verify_code, "certificate_invalid")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):

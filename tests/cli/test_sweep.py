@@ -24,7 +24,7 @@ def sixteen(simulate) -> str:
 @pytest.fixture(scope="module")
 def closed(sixteen, tmp_path_factory):
     folder = tmp_path_factory.mktemp("closed") / "sweep"
-    options = ("--concurrency", "4,16,32", "--duration", "2s", "--slo", "ttft<120ms", "--cool-down", "0s")
+    options = ("--concurrency", "4,16,32", "--duration", "1s", "--slo", "ttft<120ms", "--cool-down", "0s")
     done = loadgen("sweep", sixteen, *SAY, *options, "--out", folder)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
@@ -69,7 +69,7 @@ def test_without_objectives_there_is_no_knee(sixteen, tmp_path):
 
 
 def test_finished_levels_are_skipped_and_others_done(sixteen, tmp_path):
-    options = ("--rates", "40,20", "--duration", "3s", "--cool-down", "0s", "--out", tmp_path / "s")
+    options = ("--rates", "40,20", "--duration", "1500ms", "--cool-down", "0s", "--out", tmp_path / "s")
     process = start_loadgen("sweep", sixteen, *SAY, *options)
     while not (tmp_path / "s" / "rate-20" / "journal").exists():
         assert process.poll() is None
