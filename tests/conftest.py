@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -44,6 +45,14 @@ def start_loadgen(*arguments: str | Path) -> subprocess.Popen[str]:
     """Start the command line and leave it running."""
     command = [sys.executable, "-m", "loadgen", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=CLEAN)
+
+
+def until_it_sends(run: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a run's journal holds something: before that, a signal finds no run to stop."""
+    journal = run / "journal" / "records.msgpack"
+    while not (journal.exists() and journal.stat().st_size):
+        assert process.poll() is None
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import loadgen, start_loadgen
+from conftest import loadgen, start_loadgen, until_it_sends
 
 from loadgen.results.histogram import read_log
 
@@ -299,7 +299,8 @@ def test_a_signal_stops_submitting_and_drains(simulator, tmp_path, number, code)
     process = start_loadgen(
         "run", simulator, "--recording", recording, "--rate", "50", "--duration", "30s", "--out", folder
     )
-    time.sleep(2)
+    until_it_sends(folder, process)
+    time.sleep(1)
     process.send_signal(number)
     output, _ = process.communicate(timeout=20)
 
@@ -316,7 +317,8 @@ def test_a_second_signal_cuts_what_is_in_flight(simulator, tmp_path):
     process = start_loadgen(
         "run", simulator, "--recording", recording, "--rate", "20", "--duration", "30s", "--out", tmp_path / "r"
     )
-    time.sleep(2)
+    until_it_sends(tmp_path / "r", process)
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -5,11 +5,10 @@ import io
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from conftest import loadgen, start_loadgen
+from conftest import loadgen, start_loadgen, until_it_sends
 
 ROOT = Path(__file__).parents[2]
 SAY = ("--prompt", "hi", "--model", "sim", "--cache", "cold")
@@ -71,9 +70,7 @@ def test_without_objectives_there_is_no_knee(sixteen, tmp_path):
 def test_finished_levels_are_skipped_and_others_done(sixteen, tmp_path):
     options = ("--rates", "40,20", "--duration", "1500ms", "--cool-down", "0s", "--out", tmp_path / "s")
     process = start_loadgen("sweep", sixteen, *SAY, *options)
-    while not (tmp_path / "s" / "rate-20" / "journal").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
+    until_it_sends(tmp_path / "s" / "rate-20", process)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=30)
     before = (tmp_path / "s" / "rate-40" / "summary.json").stat().st_mtime_ns
