@@ -270,6 +270,29 @@ def start(work: Path) -> None:
     )
 
 
+def imports(work: Path) -> None:
+    """A trace of lengths as CSV to a recording: rows a second and peak resident set, at two sizes."""
+    for rows in (250_000, 1_000_000):
+        source = work / f"trace-{rows}.csv"
+        with source.open("w") as file:
+            file.write("TIMESTAMP,ContextTokens,GeneratedTokens\n")
+            for row in range(rows):
+                clock = f"{row // 36000 % 24:02}:{row // 600 % 60:02}:{row // 10 % 60:02}.{row % 10}{row % 999_983:06}"
+                file.write(f"2023-11-{16 + row // 864_000} {clock},{row * 31 % 7000 + 1},{row * 17 % 900 + 1}\n")
+        command = [sys.executable, "-m", "loadgen", "import", str(source), "--out", str(work / f"{rows}.jsonl")]
+        began = time.perf_counter()
+        process = subprocess.Popen(["taskset", "-c", CLIENT_CORE, *command], stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        took = time.perf_counter() - began
+        if status:
+            raise SystemExit(f"loadgen ended with {os.waitstatus_to_exitcode(status)}")
+        print(
+            f"import: {rows:,} rows in {took:.1f} s, {rows / took:,.0f} rows/s; "
+            f"CPU {used.ru_utime + used.ru_stime:.1f} s; peak {used.ru_maxrss / 1024:.1f} MiB",
+            flush=True,
+        )
+
+
 def _timed(command: list[str]) -> float:
     began = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -323,6 +346,7 @@ BENCHES: dict[str, Callable[[Path], None]] = {
     "requests": requests,
     "memory": memory,
     "start": start,
+    "import": imports,
 }
 
 

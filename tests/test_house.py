@@ -30,6 +30,7 @@ OWNERS = {
     "h2": {"net/complaints.py"},
     "botocore": {"plan/signing.py"},
     "ssl": {"net/tls.py"},
+    "tokenizers": {"plan/recordings/tokens.py"},
     "trio": {"net", "drive", "servers", "cli"},
     "asyncio": set(),
     "numpy": set(),
@@ -125,7 +126,7 @@ def test_every_command_is_in_the_readme():
     from loadgen.cli import app
 
     readme = (ROOT / "README.md").read_text()
-    commands = [command.callback.__name__ for command in app.registered_commands]
+    commands = [command.name or command.callback.__name__ for command in app.registered_commands]
 
     assert [command for command in commands if f"loadgen {command}" not in readme] == []
 

@@ -6,6 +6,7 @@ import traceback
 import typer
 
 from loadgen import __version__
+from loadgen.cli.imports import import_
 from loadgen.cli.plan import plan
 from loadgen.cli.probe import probe
 from loadgen.cli.run import run
@@ -34,6 +35,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 for command in (run, sweep, table, summary, probe, plan, simulate, recover):
     app.command()(command)
+app.command("import")(import_)
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ Config = Annotated[
     ),
 ]
 Recording = Annotated[
-    Path | None, typer.Option(help="Recording file (JSON lines); - is standard input.", rich_help_panel=_WHAT)
+    Path | None,
+    typer.Option(help="Recording or trace, any that import knows; - is standard input.", rich_help_panel=_WHAT),
 ]
 Prompts = Annotated[
     Path | None,
@@ -45,6 +46,34 @@ Usage = Annotated[
         "--usage/--no-usage", help="Ask for a usage report; on for prompts, off for recordings.", rich_help_panel=_WHAT
     ),
 ]
+InputTokens = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIST",
+        help="Make prompts up, this long: 200, 100..400 or lognormal:MEDIAN,SIGMA; each its own.",
+        rich_help_panel=_WHAT,
+    ),
+]
+OutputTokens = Annotated[
+    str | None, typer.Option(metavar="DIST", help="How long their answers may be.", rich_help_panel=_WHAT)
+]
+PrefixShare = Annotated[
+    float, typer.Option(help="Share of each made-up prompt that is one common prefix.", rich_help_panel=_WHAT)
+]
+UniquePrefix = Annotated[
+    bool,
+    typer.Option("--unique-prefix", help="A nonce first in each prompt, against caches.", rich_help_panel=_WHAT),
+]
+TokenizerFile = Annotated[
+    Path | None,
+    typer.Option("--tokenizer", help="The model's tokenizer.json: makes made-up lengths exact.", rich_help_panel=_WHAT),
+]
+FixLengths = Annotated[
+    bool,
+    typer.Option(
+        "--fix-lengths", help="Ask for answers of just the recorded length (ignore_eos).", rich_help_panel=_WHAT
+    ),
+]
 Rate = Annotated[float | None, typer.Option(help="Requests per second.", rich_help_panel=_WHEN)]
 Arrivals = Annotated[str, typer.Option(help="constant, poisson or gamma.", rich_help_panel=_WHEN)]
 Burstiness = Annotated[float, typer.Option(help="Shape of gamma arrivals; below 1 they burst.", rich_help_panel=_WHEN)]
@@ -60,7 +89,7 @@ Concurrency = Annotated[
 ]
 Requests = Annotated[int | None, typer.Option(min=1, help="Measured requests.", rich_help_panel=_WHEN)]
 Duration = Annotated[str | None, typer.Option(help="Length of the schedule, as in 30s.", rich_help_panel=_WHEN)]
-Seed = Annotated[int, typer.Option(help="Seed of the schedule's draw.", rich_help_panel=_WHEN)]
+Seed = Annotated[int, typer.Option(help="Seed of the schedule's draw and of made-up prompts.", rich_help_panel=_WHEN)]
 Warmup = Annotated[str, typer.Option(help="Sent before the measured window, and left out.", rich_help_panel=_WHEN)]
 Drain = Annotated[
     str | None,

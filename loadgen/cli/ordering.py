@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from loadgen.cli.judging import Judging
-from loadgen.cli.planning import What, When, requests_of, schedule_of
+from loadgen.cli.planning import What, When, plan_of
 from loadgen.cli.values import header as parse_header
 from loadgen.cli.values import pair, seconds
 from loadgen.drive.driver import Conduct
@@ -24,7 +24,8 @@ from loadgen.plan.recordings.ours import RecordedRequest
 from loadgen.plan.render import Keys, Sign
 from loadgen.plan.schedule import SECOND_NS
 from loadgen.results.outcome import NATURAL, Rules
-from loadgen.results.secrets import MASK, masked_header, masked_login, masked_path
+from loadgen.results.secrets import masked_header, masked_login, masked_path
+from loadgen.wire.secrets import MASK
 
 T = TypeVar("T")
 
@@ -42,9 +43,8 @@ def order_of(options: Mapping[str, Any]) -> Order:
         raise UsageError("no TARGET given", hint="as in loadgen run http://127.0.0.1:8000")
     _refuse_masked(options)
     route, headers = route_of(options), headers_of(options)
-    what = _picked(What, options)
-    requests = requests_of(what)
-    schedule = schedule_of(_picked(When, options), requests, ends=what.ends)
+    plan = plan_of(_picked(What, options), _picked(When, options))
+    requests, schedule = plan.requests, plan.schedule
     judging_of(options).check({request.klass for request in requests if request.klass is not None})
     keys, sign = keys_of(options, requests)
     folder = options["out"] or _default_folder(options["label"])
@@ -59,6 +59,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
         sends_request_id=options["request_id"],
         rules=rules_of(options),
         sign=sign,
+        nonces=plan.nonces,
         secrets=keys.secrets,
     )
     if conduct.deadline_from not in ("sent", "due"):
@@ -73,6 +74,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
         keys=keys,
         config=stored(options),
         label=options["label"],
+        made_up=plan.made_up,
     )
 
 

@@ -25,7 +25,9 @@ def plan(
 ) -> None:
     """Draw a schedule from one seeded generator and save it; `loadgen run --schedule` plays it."""
     from loadgen.cli.planning import When, schedule_of
-    from loadgen.plan.recordings.ours import RecordedRequest, read_recording
+    from loadgen.plan.recordings.importers.found import Asked
+    from loadgen.plan.recordings.importing import load
+    from loadgen.plan.recordings.ours import RecordedRequest
     from loadgen.plan.schedule import load_csv, save_csv
     from loadgen.report.text import write_schedule
 
@@ -34,7 +36,7 @@ def plan(
         return
     if out is None:
         raise UsageError("neither --out nor --show given", hint="`loadgen plan --rate 5 --duration 1m --out x.csv`")
-    known = read_recording(recording) if recording is not None else [RecordedRequest(path="/")]
+    known = load(recording, asked=Asked()).requests if recording is not None else [RecordedRequest(path="/")]
     when = When(
         rate=rate,
         arrivals=arrivals,

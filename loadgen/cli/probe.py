@@ -50,7 +50,7 @@ def probe(
 
     options |= {"recording": None, "prompts": None, "usage": True, "header": header or [], "set": set_ or []}
     route = route_of(options)
-    what = What(**{name: options[name] for name in What.__dataclass_fields__})
+    what = What(**{name: options[name] for name in What.__dataclass_fields__ if name in options})
     asked = Edits(temperature=0).apply(requests_of(what)[0])
     keys, sign = keys_of(options, [asked])
     request = render(

@@ -15,7 +15,8 @@ from loadgen.drive.pacer import Pacer
 from loadgen.drive.retries import Retries
 from loadgen.drive.slots import Slots
 from loadgen.net.exchange import Exchange
-from loadgen.plan.render import RenderedRequest, Sign
+from loadgen.plan.recordings.nonces import Nonces
+from loadgen.plan.render import Rendered, RenderedRequest, Sign
 from loadgen.plan.schedule import SECOND_NS, Schedule
 from loadgen.results.journal import Journal
 from loadgen.results.outcome import Rules
@@ -26,6 +27,8 @@ from loadgen.wire.ending import Ending
 LINGER_NS = SECOND_NS  # for the end of a message after its end marker
 LOOK_AHEAD_NS = SECOND_NS  # how far before they are due requests are made ready
 _LOOK_AHEAD_MOST = 8192
+_DEAR_NS = 100_000  # what costs more to make ready, as a long made-up prompt does, would delay the send before it
+_SETTLES_NS = 2_000_000
 # Releases in one go before those released get their turn to write.
 _RELEASES = 16
 
@@ -51,6 +54,7 @@ class Conduct:
     sends_request_id: bool = True
     rules: Rules = field(default_factory=Rules)
     sign: Sign | None = None  # for requests that are to be signed
+    nonces: Nonces | None = None  # for the prompts that have a place for one
     secrets: tuple[str, ...] = ()  # never stored, even where a server echoes them
 
 
@@ -138,13 +142,22 @@ class Driver:
         count = len(due_ns)
         ready: deque[Flight] = deque()
         rendered = 0
+        # What it takes to write a prompt, lately: the next send is not to wait for that.
+        writes = isinstance(self._requests, Rendered) and self._requests.has_made_up
+        usual_ns = 0
         for seq in range(count):
             due = due_ns[seq]
+            if ready and usual_ns > _DEAR_NS:  # who was just released connects and writes first
+                await wait_until(min(now() + _SETTLES_NS, due))
             while rendered < count and (
-                not ready or (due_ns[rendered] - due < LOOK_AHEAD_NS and len(ready) < _LOOK_AHEAD_MOST and now() < due)
+                not ready
+                or (due_ns[rendered] - due < LOOK_AHEAD_NS and len(ready) < _LOOK_AHEAD_MOST and now() + usual_ns < due)
             ):
+                began = now() if writes else 0
                 ready.append(self._flight(rendered, due_ns[rendered], self._schedule.is_warmup(rendered)))
                 rendered += 1
+                if writes:
+                    usual_ns += (now() - began - usual_ns) // 8
             if now() < due:
                 await wait_until(due)
             elif seq % _RELEASES == 0:
@@ -190,11 +203,13 @@ class Driver:
             due_ns=due_ns,
             is_warmup=is_warmup,
             request=request,
-            exchange=self._exchange(request, reading, f"{seq}"),
+            exchange=self._exchange(request, reading, seq, f"{seq}"),
             reading=reading,
         )
 
-    def _exchange(self, request: RenderedRequest, reading: Reading, name: str) -> Exchange:
+    def _exchange(self, request: RenderedRequest, reading: Reading, seq: int, name: str) -> Exchange:
+        if self._conduct.nonces is not None:
+            request = request.with_nonce(self._conduct.nonces.of(seq))
         request_id = f"{self._conduct.run}-{name}" if self._conduct.sends_request_id else None
         sign = self._conduct.sign
         signature = sign(request) if sign is not None and request.to_sign else None
@@ -220,7 +235,7 @@ class Driver:
                 break
             reading = Reading()
             name = f"{flight.seq}-{flight.attempt + 1}"
-            flight.again(self._exchange(flight.request, reading, name), reading)
+            flight.again(self._exchange(flight.request, reading, flight.seq, name), reading)
             del self._flights[last_exchange]
             self._release(flight)
         self._deadlines.drop(flight)

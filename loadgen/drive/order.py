@@ -18,7 +18,7 @@ from loadgen.net.limits import check_limits, descriptor_limit
 from loadgen.net.reach import reach
 from loadgen.net.route import Route
 from loadgen.plan.recordings.ours import RecordedRequest
-from loadgen.plan.render import NO_KEYS, Keys, RenderedRequest, render
+from loadgen.plan.render import NO_KEYS, Keys, Rendered, RenderedRequest
 from loadgen.plan.schedule import SECOND_NS, Schedule
 from loadgen.results.journal import Journal
 from loadgen.results.record import Planned
@@ -31,7 +31,7 @@ class Order:
     """Everything one run is made of."""
 
     route: Route
-    requests: list[RecordedRequest]
+    requests: Sequence[RecordedRequest]
     schedule: Schedule
     conduct: Conduct
     out: Path
@@ -39,6 +39,26 @@ class Order:
     keys: Keys = NO_KEYS
     config: dict[str, Any] = field(default_factory=dict)  # the options as resolved, for run.json; no secrets
     label: str | None = None
+    made_up: dict[str, Any] | None = None  # what is to be known of prompts that no recording held
+
+
+class Mix:
+    """What the requests of a run add up to, by class; counted as they go by, since made-up ones are not kept."""
+
+    def __init__(self) -> None:
+        self.classes: dict[str, dict[str, int]] = {}
+        self._bodies: set[int] = set()
+
+    def add(self, request: RenderedRequest) -> None:
+        of = self.classes.setdefault(request.klass or "", {"requests": 0, "body_bytes": 0})
+        of["requests"] += 1
+        of["body_bytes"] += len(request.body)
+        if request.body:
+            self._bodies.add(hash(request.body))
+
+    @property
+    def different_bodies(self) -> int:
+        return len(self._bodies)
 
 
 def carry_out(
@@ -57,21 +77,18 @@ def carry_out(
     for words in check_limits(certain=possible if certain < sys.maxsize else 0, possible=possible):
         warn(words)
     address = trio.run(lambda: reach(order.route))
-    rendered = [
-        render(
-            request,
-            place=place,
-            authority=order.route.target.authority,
-            path=order.route.target.path,
-            headers=order.headers,
-            keys=order.keys,
-        )
-        for place, request in enumerate(order.requests)
-    ]
+    rendered = Rendered(
+        order.requests,
+        authority=order.route.target.authority,
+        path=order.route.target.path,
+        headers=order.headers,
+        keys=order.keys,
+    )
     rundir = RunDir.create(order.out)
-    rundir.write_plan(_plan(order, rendered))
+    mix = Mix()
+    rundir.write_plan(_plan(order, rendered, mix))
     journal = Journal(rundir.journal)
-    manifest = _manifest(order)
+    manifest = _manifest(order, mix)
 
     def on_start(clock: Clock) -> None:
         started = datetime.fromtimestamp(clock.started_unix_ns / SECOND_NS, UTC)
@@ -109,45 +126,43 @@ def most_at_once(schedule: Schedule, deadline_ns: int) -> int:
     return most
 
 
-def _repeats(order: Order) -> bool:
+def _repeats(order: Order, mix: Mix) -> bool:
     """Whether a body is sent more than once, be it a cached prompt's or none at all."""
     schedule = order.schedule
-    different = len({request.payload for request in order.requests if request.payload})
-    return schedule.count is None or schedule.count > different > 0
+    if order.conduct.nonces is not None:
+        return False
+    return schedule.count is None or schedule.count > mix.different_bodies > 0
 
 
-def _plan(order: Order, rendered: Sequence[RenderedRequest]) -> Plan:
+def _plan(order: Order, rendered: Sequence[RenderedRequest], mix: Mix) -> Plan:
     schedule = order.schedule
+
+    def planned(request: RenderedRequest, recorded: RecordedRequest) -> Planned:
+        mix.add(request)
+        return Planned(
+            id=request.id,
+            klass=request.klass,
+            session=request.session,
+            method=request.method,
+            path=masked_path(request.path),
+            model=request.model,
+            request_bytes=len(request.body),
+            expected_output_tokens=recorded.expected_output_tokens,
+        )
+
     return Plan(
         due_ns=schedule.due_ns.tobytes() if schedule.due_ns is not None else b"",
         places=schedule.which.tobytes(),
         warmup_ns=schedule.warmup_ns,
         recorded=schedule.recorded,
         is_closed=schedule.is_closed,
-        requests=[
-            Planned(
-                id=request.id,
-                klass=request.klass,
-                session=request.session,
-                method=request.method,
-                path=masked_path(request.path),
-                model=request.model,
-                request_bytes=len(request.body),
-                expected_output_tokens=recorded.expected_output_tokens,
-            )
-            for request, recorded in zip(rendered, order.requests, strict=True)
-        ],
+        requests=list(map(planned, rendered, order.requests)),
     )
 
 
-def _manifest(order: Order) -> dict[str, Any]:
+def _manifest(order: Order, mix: Mix) -> dict[str, Any]:
     """What `run.json` says from the start: everything needed to repeat the run, and no secret."""
     schedule = order.schedule
-    mix: dict[str, dict[str, int]] = {}
-    for request in order.requests:
-        of = mix.setdefault(request.klass or "", {"requests": 0, "body_bytes": 0})
-        of["requests"] += 1
-        of["body_bytes"] += len(request.payload)
     return {
         "run": order.conduct.run,
         "label": order.label,
@@ -167,7 +182,13 @@ def _manifest(order: Order) -> dict[str, Any]:
             "length_s": None if schedule.length_ns is None else schedule.length_ns / SECOND_NS,
             "repeats": schedule.repeats,
         },
-        "recording": {"requests": schedule.recorded, "repeats": _repeats(order), "classes": mix},
+        "recording": {
+            "requests": schedule.recorded,
+            "repeats": _repeats(order, mix),
+            "classes": mix.classes,
+            "made_up": order.made_up,
+            "nonces": nonces.salt if (nonces := order.conduct.nonces) else None,
+        },
         "host": {
             "python": platform.python_version(),
             "kernel": platform.release(),

@@ -1,11 +1,12 @@
 """Requests as bytes, rendered once per recorded request; only the request id differs per send."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, overload
 
 from loadgen import __version__
 from loadgen.plan.recordings.apis import APIS, api_of_path
+from loadgen.plan.recordings.nonces import NONCE_PLACE
 from loadgen.plan.recordings.ours import RecordedRequest
 from loadgen.wire.events import Malformed
 from loadgen.wire.jsontext import parse
@@ -13,6 +14,8 @@ from loadgen.wire.jsontext import parse
 # Ours to set, whatever a recording says: they belong to a connection, not to a request.
 _HOP_BY_HOP = ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 _OURS = frozenset((*_HOP_BY_HOP, "host", "content-length", "expect", "x-request-id"))
+_NONCE_PLACE = NONCE_PLACE.encode()
+_MADE_UP_HEAD = 4096  # a made-up body's prompt begins within it
 _KEYS = frozenset(("authorization", "x-api-key", "api-key"))
 
 
@@ -45,7 +48,15 @@ class RenderedRequest:
     model: str | None
     asked_for_stream: bool
     fixed_length: bool
+    nonce_at: int | None = None  # where in the body a nonce is to stand
     to_sign: bool = False  # each send carries a signature of its own
+
+    def with_nonce(self, nonce: bytes) -> "RenderedRequest":
+        """Return the request as one send has it: the nonce in its place, where there is one."""
+        if self.nonce_at is None:
+            return self
+        body = self.body[: self.nonce_at] + nonce + self.body[self.nonce_at + len(nonce) :]
+        return replace(self, body=body)
 
     def head_for(self, request_id: str | None, signature: Mapping[str, str] | None = None) -> bytes:
         """Return the whole head of one send."""
@@ -70,7 +81,7 @@ def render(
     it, unless either brings one of its own. `place` in the recording is the id of a request that has none.
     """
     body = request.payload
-    asked = _asked(body)
+    asked = _asked(body) if request.shape is None else request.shape
     api = api_of_path(request.path)
     streams = asked.get("stream", api is not None and api.streams_unasked) is True
     fields = {
@@ -104,8 +115,40 @@ def render(
         model=request.model or _model(asked),
         asked_for_stream=streams,
         fixed_length=request.fixed_length or _fixes_length(asked),
+        nonce_at=at if (at := body.find(_NONCE_PLACE, 0, _MADE_UP_HEAD if request.is_made_up else None)) >= 0 else None,
         to_sign=is_signed and "authorization" not in fields,
     )
+
+
+class Rendered(Sequence[RenderedRequest]):
+    """Requests ready to be written; those with made-up prompts are rendered each time they are asked for.
+
+    The arguments are `render`'s.
+    """
+
+    def __init__(self, requests: Sequence[RecordedRequest], **arguments: Any) -> None:
+        self._requests, self._arguments = requests, arguments
+        self._ready = [
+            None if request.is_made_up else render(request, place=place, **arguments)
+            for place, request in enumerate(requests)
+        ]
+
+    @property
+    def has_made_up(self) -> bool:
+        """Whether asking for one may cost what writing its prompt does."""
+        return any(request is None for request in self._ready)
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    @overload
+    def __getitem__(self, place: int) -> RenderedRequest: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[RenderedRequest]: ...
+    def __getitem__(self, place: int | slice) -> RenderedRequest | Sequence[RenderedRequest]:
+        if isinstance(place, slice):
+            return [self[at] for at in range(*place.indices(len(self)))]
+        return self._ready[place] or render(self._requests[place], place=place % len(self), **self._arguments)
 
 
 def _asked(body: bytes) -> dict[str, Any]:

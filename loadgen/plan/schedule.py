@@ -6,8 +6,8 @@ import csv
 import hashlib
 import sys
 from array import array
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadgen.errors import UsageError
@@ -54,7 +54,7 @@ class Schedule:
 
 
 def open_loop(
-    requests: list[RecordedRequest],
+    requests: Sequence[RecordedRequest],
     due_s: Iterable[float],
     *,
     which: Iterable[int] | None = None,
@@ -93,8 +93,16 @@ def open_loop(
     )
 
 
+def of_their_own(schedule: Schedule, requests: Sequence[RecordedRequest]) -> Schedule:
+    """Return an open-loop schedule with a request of its own for each of its moments, warm-up included."""
+    assert schedule.due_ns is not None
+    places = array("q", range(len(schedule.due_ns)))
+    sha256 = _hash(requests, schedule.due_ns, places)
+    return replace(schedule, which=places, recorded=len(requests), sha256=sha256)
+
+
 def closed_loop(
-    requests: list[RecordedRequest],
+    requests: Sequence[RecordedRequest],
     *,
     callers: int,
     count: int | None,
@@ -115,7 +123,7 @@ def closed_loop(
     )
 
 
-def _hash(requests: list[RecordedRequest], due_ns: array[int], places: array[int]) -> str:
+def _hash(requests: Sequence[RecordedRequest], due_ns: array[int], places: array[int]) -> str:
     """SHA-256 over due times, paths and bodies; not over target, headers or run."""
     digests = [hashlib.sha256(request.path.encode() + b"\0" + request.payload).digest() for request in requests]
     whole = hashlib.sha256()
@@ -172,7 +180,7 @@ def load_csv(path: Path) -> tuple[list[int], list[int] | None]:
 
 
 def recorded_times(
-    requests: list[RecordedRequest], *, speed: float = 1.0, limit: int | None = None, until_s: float | None = None
+    requests: Sequence[RecordedRequest], *, speed: float = 1.0, limit: int | None = None, until_s: float | None = None
 ) -> tuple[list[float], list[int]]:
     """Return the recorded offsets in seconds, ascending, and whose they are; raises UsageError without any.
 

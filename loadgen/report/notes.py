@@ -6,7 +6,7 @@ from typing import Any
 
 def notes(summary: dict[str, Any]) -> list[str]:
     """Return one sentence for each such thing; `summary` is all of it but these and the verdict."""
-    return [*_all_alike(summary), *_sending(summary), *_answers(summary)]
+    return [*_all_alike(summary), *_sending(summary), *_prompts(summary), *_answers(summary)]
 
 
 # What a status that every request gets usually means.
@@ -45,6 +45,17 @@ def _sending(summary: dict[str, Any]) -> Iterator[str]:
         yield (
             f"the second transport ran ({spoken}): frames are stamped when Python was handed a chunk, not when the "
             f"kernel had it; they are late {coarser}"
+        )
+
+
+def _prompts(summary: dict[str, Any]) -> Iterator[str]:
+    made_up = summary.get("made_up")
+    if made_up and made_up["is_exact"]:
+        yield f"{made_up['requests']} prompts were made up, their tokens counted by the tokenizer given"
+    elif made_up:
+        yield (
+            f"{made_up['requests']} prompts were made up at {made_up['tokens_per_word']} token a word: their lengths "
+            "are approximate; --tokenizer makes them exact"
         )
 
 

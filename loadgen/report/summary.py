@@ -34,6 +34,7 @@ def summarise(measured: Measured, process: dict[str, Any]) -> dict[str, Any]:
         "window": {"start_s": measured.start_s, "length_s": measured.length_s},
         "warmup_requests": len(measured.everything) - len(measured.attempts),
         "slo": [str(slo) for slo in measured.slos],
+        "made_up": manifest["recording"].get("made_up"),
         "rules": {"accept_missing_end_marker": bool(manifest["config"].get("accept_missing_end_marker"))},
         **part(measured, whole),
         "offered_work": len(measured.offered) + retries,

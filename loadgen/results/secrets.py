@@ -3,8 +3,7 @@
 import re
 from collections.abc import Callable
 
-MASK = "***"
-_SECRET = re.compile(r"auth|cookie|key|token|secret|signature|credential|password|(^|[-_])sig($|[-_])", re.IGNORECASE)
+from loadgen.wire.secrets import MASK, names_secret
 
 
 def masked_header(name: str, value: str) -> str:
@@ -13,7 +12,7 @@ def masked_header(name: str, value: str) -> str:
     >>> masked_header("X-Api-Key", "abc"), masked_header("accept", "text/plain")
     ('***', 'text/plain')
     """
-    return MASK if _SECRET.search(name) else value
+    return MASK if names_secret(name) else value
 
 
 def masked_path(path: str) -> str:
@@ -28,7 +27,7 @@ def masked_path(path: str) -> str:
 
 def _masked_pair(pair: str) -> str:
     name, equals, _ = pair.partition("=")
-    return f"{name}={MASK}" if equals and _SECRET.search(name) else pair
+    return f"{name}={MASK}" if equals and names_secret(name) else pair
 
 
 def masked_login(url: str) -> str:

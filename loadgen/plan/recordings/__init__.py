@@ -1,1 +1,1 @@
-"""Recorded requests: our file of them, and what builds them from prompts."""
+"""Recorded requests: our file of them, what reads other people's, and what makes them of prompts or of lengths."""

@@ -5,6 +5,7 @@ What stands where is FORMATS section 8.1's.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -128,6 +129,7 @@ APIS: dict[str, Api] = {
 }
 
 
+@lru_cache(maxsize=1024)
 def api_of_path(path: str) -> Api | None:
     """Return the kind of API that a recorded path is of; None where it tells none.
 

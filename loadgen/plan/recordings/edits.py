@@ -40,15 +40,7 @@ class Edits:
         path = request.path
         if self.model is not None and api.names_model_in_path:
             path = _with_model(path, api, self.model)
-        elif self.model is not None:
-            body["model"] = self.model
-        if self.max_tokens is not None:
-            put(body, next((place for place in api.caps if _has(body, place)), api.caps[0]), self.max_tokens)
-        if self.temperature is not None:
-            put(body, api.temperature, self.temperature)
-        body |= self.fields
-        if self.usage and api.asks_usage and body.get("stream") is True:
-            put(body, ("stream_options", "include_usage"), True)
+        self.change(body, api)
         return msgspec.structs.replace(
             request,
             path=path,
@@ -57,9 +49,30 @@ class Edits:
             model=self.model or request.model,
         )
 
+    def change(self, body: dict[str, Any], api: Api) -> None:
+        """Change a body of this API, where it stands."""
+        if self.model is not None and not api.names_model_in_path:
+            body["model"] = self.model
+        if self.max_tokens is not None:
+            put(body, next((place for place in api.caps if _has(body, place)), api.caps[0]), self.max_tokens)
+        if self.temperature is not None:
+            put(body, api.temperature, self.temperature)
+        body |= self.fields
+        if self.usage and api.asks_usage and body.get("stream") is True:
+            put(body, ("stream_options", "include_usage"), True)
+
     @property
     def _changes_anything(self) -> bool:
         return bool(self.fields) or any(value is not None for value in (self.model, self.max_tokens, self.temperature))
+
+
+def asked_of(request: RecordedRequest, model: str) -> RecordedRequest:
+    """Return the request as asked of another model, be it in its body or, without one, beside it; raises UsageError."""
+    if request.payload:
+        return Edits(model=model).apply(request)
+    api = api_of_path(request.path)
+    path = _with_model(request.path, api, model) if api is not None and api.names_model_in_path else request.path
+    return msgspec.structs.replace(request, path=path, model=model)
 
 
 def put(body: dict[str, Any], place: Place, value: object) -> None:

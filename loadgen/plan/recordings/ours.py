@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -82,11 +82,22 @@ class RecordedRequest(
         return b"" if body == b"null" else body
 
     @property
+    def is_made_up(self) -> bool:
+        """Whether the body is written anew each time it is asked for."""
+        return False
+
+    @property
+    def shape(self) -> dict[str, Any] | None:
+        """The body of a made-up request but its prompt; None where the body has to be looked at."""
+        return None
+
+    @property
     def verb(self) -> str:
         """The method; by default POST with a body, GET without."""
         return self.method or ("POST" if self.payload else "GET")
 
 
+_HINT = "a recording holds one JSON object a line; see schedules/README.md"
 _decoder = msgspec.json.Decoder(RecordedRequest)
 _encoder = msgspec.json.Encoder()
 
@@ -115,26 +126,36 @@ def parse_line(line: bytes) -> RecordedRequest:
 
 def read_recording(path: Path) -> list[RecordedRequest]:
     """Return the requests of a recording file (`-` is standard input), in its order; raises UsageError."""
-    hint = "a recording holds one JSON object a line; see schedules/README.md"
-    return read_lines(path, parse_line, noun="request", hint=hint)
+    return read_lines(path, parse_line, noun="request", hint=_HINT)
+
+
+def parse_recording(name: str, lines: Iterable[tuple[int, bytes]]) -> list[RecordedRequest]:
+    """Return the requests of a recording's numbered lines; raises UsageError."""
+    return _parsed(name, lines, parse_line, noun="request", hint=_HINT)
 
 
 def read_lines(path: Path, parse: Callable[[bytes], T], *, noun: str, hint: str) -> list[T]:
     """Return one value a line, blank lines skipped; raises UsageError naming the line that is wrong."""
-    values: list[T] = []
     try:
         with _opened(path) as lines:
-            for number, line in enumerate(lines, 1):
-                if line.isspace():
-                    continue
-                try:
-                    values.append(parse(line.rstrip(b"\r\n")))
-                except (ValueError, RecursionError, msgspec.ValidationError, msgspec.DecodeError) as error:
-                    raise UsageError(f"{path}:{number}: {error}", hint=hint) from None
+            return _parsed(str(path), enumerate(lines, 1), parse, noun=noun, hint=hint)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="check the file's name and permissions") from None
+
+
+def _parsed(
+    name: str, lines: Iterable[tuple[int, bytes]], parse: Callable[[bytes], T], *, noun: str, hint: str
+) -> list[T]:
+    values: list[T] = []
+    for number, line in lines:
+        if line.isspace():
+            continue
+        try:
+            values.append(parse(line.rstrip(b"\r\n")))
+        except (ValueError, RecursionError, msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise UsageError(f"{name}:{number}: {error}", hint=hint) from None
     if not values:
-        raise UsageError(f"{path}: no {noun} in it", hint=f"give a file with at least one {noun}")
+        raise UsageError(f"{name}: no {noun} in it", hint=f"give a file with at least one {noun}")
     return values
 
 
