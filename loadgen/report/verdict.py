@@ -18,6 +18,7 @@ _OFF_NOMINAL = 0.05
 _OFF_LENGTH = 0.05
 # From here on a share of the time is the likely cause of lateness.
 _BUSY_PCT, _SHARED_PCT = 85.0, 5.0
+_ALL_PCT = 95.0  # used and waited for: it had work to do all the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +94,15 @@ _REMEDIES_OF_LIMITS = {
 def _remedy_of_lateness(process: dict[str, Any]) -> str:
     """Name the likely cause by what the process saw of itself."""
     lag = process["loop_lag"]
-    if process.get("core_wait_pct", 0.0) > _SHARED_PCT:
-        share = process["core_wait_pct"]
+    waited, used = process.get("core_wait_pct", 0.0), process.get("cpu_pct", 0.0)
+    if waited > _SHARED_PCT:
+        lower = ", and lower the rate" if waited + used > _ALL_PCT else ""
         return (
-            f"something else used its core, for which it waited {share:.0f} % of the time: give it one of its own "
-            "(taskset -c)"
+            f"something else used its core, for which it waited {waited:.0f} % of the time: give it one of its own "
+            f"(taskset -c){lower}"
         )
-    if process.get("cpu_pct", 0.0) > _BUSY_PCT:
-        return f"it used {process['cpu_pct']:.0f} % of its core: lower the rate, or use a faster machine"
+    if used > _BUSY_PCT:
+        return f"it used {used:.0f} % of its core: lower the rate, or use a faster machine"
     if lag is not None and lag["n"] and lag["max"] > _STANDSTILL_MS:
         return f"it stood still for {lag['max']:.0f} ms: was the process, or its machine, paused?"
     return "keep the machine quiet while it measures, and give the generator a core of its own (taskset -c)"
