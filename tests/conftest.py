@@ -17,7 +17,7 @@ settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 # Run inside an environment of their own.
-collect_ignore_glob = ["realservers/llamacpp/*"]
+collect_ignore_glob = ["realservers/llamacpp/*", "realclients/clients/*"]
 
 SHARED = Path(__file__).parents[2] / "shared"
 CLEAN = {name: value for name, value in os.environ.items() if name != "LLM_API_KEY"} | {"COLUMNS": "120"}

@@ -23,6 +23,10 @@ def simulate(
     jitter: Annotated[float, typer.Option(help="Sigma of a lognormal factor on each itl.")] = 0.0,
     tokens: Annotated[int, typer.Option(help="Length of an answer that no cap cuts short.")] = 100,
     tokens_spread: Annotated[float, typer.Option(help="0 to 1: lengths vary by this share.")] = 0.0,
+    reasoning: Annotated[int, typer.Option(help="Reasoning tokens that come before these.")] = 0,
+    tools_pct: Annotated[
+        float, typer.Option(help="Answers, in percent, that end in a tool call: its arguments are their latter half.")
+    ] = 0.0,
     slots: Annotated[int, typer.Option(help="Requests served at once; 0 is no limit.")] = 16,
     queue: Annotated[int, typer.Option(help="Requests that may wait; one more gets 503.")] = 64,
     seed: Annotated[int, typer.Option(help="Seed of lengths, texts and faults.")] = 1,
@@ -31,10 +35,14 @@ def simulate(
     stall_pct: Annotated[float, typer.Option(help="Silent from mid answer on.", rich_help_panel=_FAULTS)] = 0.0,
     error_pct: Annotated[float, typer.Option(help="An error in the stream.", rich_help_panel=_FAULTS)] = 0.0,
 ) -> None:
-    """Serve a simulated model: known latency, slots, queue and faults.
+    """Serve a simulated model: known latency, slots, queue and faults, the same in every format.
 
-    Speaks OpenAI chat and text completions, and lists its model at /v1/models. Stops at Ctrl-C, then says how evenly it
-    kept its own time.
+    OpenAI's at /v1/chat/completions, /v1/completions and /v1/responses; Anthropic's at /v1/messages; Ollama's at
+    /api/chat and /api/generate; Bedrock's at /model/ID/converse-stream and /model/ID/invoke-with-response-stream.
+    /v1/models lists its model. /feed and /feed.ndjson are streams that are no model's, of ?events=20.
+
+    A request's header x-sim: key=value,... says what becomes of it: ttft_ms, itl_ms, tokens, reasoning, tools=1,
+    fault=reject, cut, reset, stall or error. Stops at Ctrl-C, then says how evenly it kept its own time.
     """
     from loadgen.cli.values import seconds
     from loadgen.servers.simulated import Model
@@ -51,6 +59,8 @@ def simulate(
             jitter=jitter,
             tokens=tokens,
             tokens_spread=tokens_spread,
+            reasoning=reasoning,
+            tools_pct=tools_pct,
             slots=slots,
             queue=queue,
             seed=seed,

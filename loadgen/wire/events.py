@@ -1,6 +1,6 @@
 """What a frame of a model's stream can say, whatever dialect it is written in.
 
-A decoder turns one frame into a tuple of these; an encoder is its inverse.
+A decoder turns one frame into a tuple of events; an encoder is its inverse, and knows tool calls by name as well.
 """
 
 from typing import Literal, TypeAlias
@@ -57,7 +57,16 @@ class Other(msgspec.Struct, frozen=True, gc=False):
     """A frame of the dialect that says nothing we count."""
 
 
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
+    """A call of a tool opens, and output of that kind follows: for encoders only, a decoder says Role."""
+
+    id: str
+    name: str
+    choice: int = 0
+
+
 Event: TypeAlias = Output | Role | Usage | Finish | End | Failure | Other
+Told: TypeAlias = Event | ToolCall  # what an encoder takes
 
 # Shared by every frame that says just this.
 END = (End(),)

@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 import trio
 from conftest import loadgen
+from environments import CannotInstall
 from net.peer import client_of
-from realservers.llamacpp.server import CannotInstall, start
+from realservers.llamacpp.server import start
 from realservers.llamacpp.words import WORDS
 
 from loadgen.net.reach import reach

@@ -2,6 +2,7 @@
 
 import gc
 import json
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import get_args
@@ -13,7 +14,21 @@ from hypothesis import strategies as st
 from loadgen.results.outcome import CAP, NATURAL, Outcome, Rules, Verdict, decide
 from loadgen.results.reading import KIND, Reading
 from loadgen.wire.ending import COMPLETE, Ending
-from loadgen.wire.events import End, Event, Failure, Finish, Malformed, Other, Output, OutputKind, Role, Usage
+from loadgen.wire.events import (
+    FRAME_KINDS,
+    End,
+    Event,
+    Failure,
+    Finish,
+    Malformed,
+    Other,
+    Output,
+    OutputKind,
+    Role,
+    Told,
+    ToolCall,
+    Usage,
+)
 from loadgen.wire.formats import FORMATS, Decode, Dialect
 from loadgen.wire.frame import Frame
 from loadgen.wire.framing import FRAMINGS
@@ -27,7 +42,7 @@ DIALECTS = pytest.mark.parametrize("dialect", FORMATS.values(), ids=lambda diale
 EVERY_API = pytest.mark.parametrize("api", APIS)
 
 
-def write(api: str, events: Iterable[Event]) -> bytes:
+def write(api: str, events: Iterable[Told]) -> bytes:
     encoder = APIS[api].encoders[api]("m")
     return b"".join(map(encoder.encode, events))
 
@@ -126,6 +141,56 @@ def test_an_output_is_one_frame_that_says_just_this(api):
         output = Output("text" if api in TEXT_ALONE else kind, " a\n")
         shown = output if kind != "refusal" or api in WITH_REFUSALS else Output("text", " a\n")
         assert [shown] == said(api, write(api, [output]))
+
+
+CALLS = (
+    *(ToolCall("c1", "first"), Output("tool", '{"a":'), Output("tool", "1}")),
+    *(ToolCall("c2", "second"), Output("tool", '{"b":"c"}')),
+)
+
+
+@EVERY_API
+def test_a_call_that_was_opened_is_named_before_its_arguments_which_are_its_own(api):
+    wire = write(api, [Role(), Output("text", "a"), *CALLS, Finish(APIS[api].natural[0]), End()])
+    decode = APIS[api].decoder()
+    outputs = [event for frame in frames_of(api, wire) for event in decode(frame) if isinstance(event, Output)]
+    pieces = [output.text for output in outputs if output.kind == "tool"]
+
+    assert "completed" == judge(read(api, wire)).outcome
+    if api in TEXT_ALONE:  # it has no place for a call's name: its arguments are text
+        assert 'a{"a":1}{"b":"c"}' == "".join(output.text for output in outputs)
+        return
+    assert pieces in (['{"a":', "1}", '{"b":"c"}'], ['{"a":1}', '{"b":"c"}'])
+    data = b"".join(opened(frame.data) for frame in frames_of(api, wire))
+    assert data.index(b'"first"') < data.index(b'"second"')
+    if not api.startswith("ollama"):  # there the name comes with the arguments
+        named = write(api, [Role(), ToolCall("c1", "first")])
+        assert {"role", "other"} >= {FRAME_KINDS[kind] for kind in read(api, named).frame_kinds}
+        assert b'"c1"' in b"".join(opened(frame.data) for frame in frames_of(api, named))
+
+
+def opened(data: bytes) -> bytes:
+    """What a frame holds, out of the chunk that Bedrock may have put it in."""
+    value = json.loads(data) if data.startswith(b"{") else {}
+    return b64decode(value["bytes"]) if "bytes" in value else data
+
+
+@pytest.mark.parametrize("api", ["ollama-chat", "ollama-generate"])
+def test_a_call_whose_arguments_never_close_is_not_said(api):
+    wire = write(api, [ToolCall("c1", "first"), Output("tool", '{"a":'), Finish("length"), End()])
+
+    assert [Finish("length"), End()] == said(api, wire)
+
+
+@EVERY_API
+def test_after_an_error_the_end_adds_no_good_one(api):
+    wire = write(api, [Role(), Output("text", "a"), Failure("broke"), End()])
+    verdict = judge(read(api, wire))
+
+    assert ("api_error", "broke") == (verdict.outcome, verdict.detail)
+    assert not any(isinstance(event, Finish) for event in said(api, wire))
+    if api not in ("openai-chat", "openai-completions"):  # [DONE] says nothing of how it went
+        assert End() not in said(api, wire)
 
 
 @EVERY_API

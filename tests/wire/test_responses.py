@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from loadgen.wire.events import END, OTHER, End, Event, Failure, Finish, Malformed, Other, Output, Role, Usage
-from loadgen.wire.formats.responses import Decoder, Encoder
+from loadgen.wire.events import END, OTHER, End, Event, Failure, Finish, Malformed, Other, Output, Role, ToolCall, Usage
+from loadgen.wire.formats.responses import Decoder, Encoder, with_numbers
 from loadgen.wire.frame import Frame
 from loadgen.wire.framing import ServerSentEvents
 from loadgen.wire.recognise import recognise
@@ -382,3 +382,21 @@ def test_a_stream_may_be_written_without_numbers():
 
     assert encoder.encode(TEXT) != encoder.encode(TEXT) == encoder.encode(TEXT)
     assert b"sequence_number" not in encoder.encode(End())
+
+
+def test_numbers_that_are_added_are_those_that_would_have_been_written():
+    events = [Role(), REASONING, TEXT, Output("text", '\n\n"type"'), ToolCall("c", "n"), TOOL, Usage(5, 7), End()]
+    numbered, bare = Encoder(model="m"), Encoder(model="m", numbered=False)
+    expected = b"".join(map(numbered.encode, events))
+
+    assert expected == with_numbers(b"".join(map(bare.encode, events)), 0)
+    assert b"" == with_numbers(b"", 3)
+
+
+def test_a_response_that_failed_says_so_at_its_end():
+    encoder = Encoder(model="m")
+    frames = ServerSentEvents().feed(b"".join(map(encoder.encode, [Role(), TEXT, Failure("server_error"), End()])))
+    ended = json.loads(frames[-1].data)["response"]
+
+    assert [b"error", b"response.failed"] == [frame.event for frame in frames[-2:]]
+    assert ("failed", "server_error") == (ended["status"], ended["error"]["code"])

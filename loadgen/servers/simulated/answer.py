@@ -4,12 +4,15 @@ import time
 from abc import ABC, abstractmethod
 
 from loadgen.servers.simulated.asked import Asked
-from loadgen.servers.simulated.babble import LENGTH
+from loadgen.servers.simulated.babble import CALL
 from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.fate import Fate
 from loadgen.servers.simulated.responses import RefusedError, stream_head, whole
 from loadgen.servers.simulated.rhythm import Rhythm
 from loadgen.servers.simulated.room import Room
+from loadgen.servers.simulated.slots import Slots
+from loadgen.servers.simulated.speech import Speech
+from loadgen.servers.simulated.whole import Spoken
 from loadgen.wire.events import Usage
 
 # Tokens in one write of an answer that is late: the others are due as well.
@@ -17,12 +20,12 @@ _BURST = 64
 
 
 class Answer(ABC):
-    """The course that streamed and whole answers share; `over` once it has given its slot back."""
+    """The course that all answers share; `over` once it has given its slot back."""
 
-    def __init__(self, asked: Asked, fate: Fate, *, room: Room, connection: Connection, close: bool) -> None:
-        self._asked = asked
+    def __init__(self, fate: Fate, *, room: Room, slots: Slots, connection: Connection, close: bool) -> None:
         self._fate = fate
         self._room = room
+        self._slots = slots
         self._connection = connection
         self._close = close
         self._said = 0
@@ -49,7 +52,7 @@ class Answer(ABC):
             said += 1
             late_ns.append(now_ns - due_ns)
             # From the moment it was due, not from now: lateness must not add up.
-            due_ns += self._rhythm.gap_ns(self._room.slots.active)
+            due_ns += self._rhythm.gap_ns(self._slots.active)
         self._said, self._due_ns = said, due_ns
         self._say(first, late_ns)
         if fate.fault is None and said == fate.tokens and self._write_last(self._closing()):
@@ -110,63 +113,74 @@ class Answer(ABC):
     def _give_back(self) -> None:
         if not self.over:
             self.over = True
-            self._room.slots.leave(self)
+            self._slots.leave(self)
 
 
-class StreamedAnswer(Answer):
+class ModelAnswer(Answer):
+    """What a model says, to one request."""
+
+    def __init__(self, asked: Asked, fate: Fate, *, room: Room, connection: Connection, close: bool) -> None:
+        super().__init__(fate, room=room, slots=room.slots, connection=connection, close=close)
+        self._asked = asked
+
+    def _usage(self) -> Usage:
+        asked, tokens = self._asked, self._fate.tokens
+        reasoning = sum(part.stop - part.start for part in self._fate.parts if part.kind == "reasoning")
+        if asked.api.counts_zero:
+            return Usage(asked.input_tokens, tokens, cached_tokens=0, reasoning_tokens=reasoning)
+        return Usage(asked.input_tokens, tokens, reasoning_tokens=reasoning or None)
+
+
+class StreamedAnswer(ModelAnswer):
     """An answer that is sent token by token; its head is sent at once."""
 
     def __init__(self, asked: Asked, fate: Fate, *, room: Room, connection: Connection, close: bool) -> None:
         super().__init__(asked, fate, room=room, connection=connection, close=close)
-        self._frames = room.babble.frames(model=asked.model, chat=asked.chat)
-        connection.write(stream_head(close=close))
+        self._speech = Speech(room.voices, fate, api=asked.api, model=asked.model)
+        opening = self._speech.opening() if asked.api.opens == "at once" else b""
+        connection.write(stream_head(asked.api.content_type, close=close) + opening)
 
     def _say(self, first: int, late_ns: list[int]) -> None:
-        tokens, place = self._frames.tokens, self._fate.text_start + first
-        if len(late_ns) == 1:
-            data = tokens[place % LENGTH]
-        else:
-            data = b"".join(tokens[(place + token) % LENGTH] for token in range(len(late_ns)))
-        self._connection.write(data if first else self._frames.role + data)
+        data = b""
+        if not first and self._asked.api.opens == "at first token":
+            data = self._speech.opening()
+        data += self._speech.tokens(first, first + len(late_ns))
+        if data:  # some dialects hold a call back until it is whole
+            self._connection.write(data)
         self._room.pacing.note(late_ns)
 
     def _closing(self) -> bytes:
-        usage = Usage(input_tokens=self._asked.input_tokens, output_tokens=self._fate.tokens)
-        return self._frames.closing(self._fate.finish_reason, usage if self._asked.include_usage else None)
+        return self._speech.closing(self._usage() if self._asked.include_usage else None)
 
     def _failing(self) -> bytes:
-        return self._frames.failing("InternalServerError")
+        return self._speech.failing()
 
     def _before_cut(self) -> bytes:
         return b""
 
 
-class WholeAnswer(Answer):
+class WholeAnswer(ModelAnswer):
     """An answer that is sent in one piece, at the moment of its last token."""
 
     def _say(self, first: int, late_ns: list[int]) -> None:
         pass
 
     def _closing(self) -> bytes:
-        asked, fate = self._asked, self._fate
-        text = self._room.babble.text(fate.text_start, fate.tokens)
-        said = {"message": {"role": "assistant", "content": text}} if asked.chat else {"text": text}
-        answer = {
-            "id": "chatcmpl-sim" if asked.chat else "cmpl-sim",
-            "object": "chat.completion" if asked.chat else "text_completion",
-            "created": 0,
-            "model": asked.model,
-            "choices": [{"index": 0, **said, "finish_reason": fate.finish_reason}],
-            "usage": {
-                "prompt_tokens": asked.input_tokens,
-                "completion_tokens": fate.tokens,
-                "total_tokens": asked.input_tokens + fate.tokens,
-            },
-        }
-        return whole(answer, close=self._close)
+        asked, fate, babble = self._asked, self._fate, self._room.babble
+        assert asked.api.whole is not None
+        pieces = [(part.kind, babble.piece(part, part.start, part.stop, start=fate.text_start)) for part in fate.parts]
+        spoken = Spoken(
+            model=asked.model,
+            pieces=pieces,
+            call=CALL,
+            reason=asked.api.reasons[fate.finish_reason],
+            usage=self._usage(),
+        )
+        return whole(asked.api.whole(spoken), close=self._close)
 
     def _failing(self) -> bytes:
-        return RefusedError(500, "the simulated model failed").response(close=self._close)
+        refusal = RefusedError(500, "the simulated model failed")
+        return refusal.response(close=self._close, shape=self._asked.api.shape)
 
     def _before_cut(self) -> bytes:
         response = self._closing()

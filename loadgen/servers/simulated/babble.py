@@ -1,15 +1,15 @@
-"""What the model says: seeded ordinary words, and the frames that carry them, encoded once."""
+"""What the model says: seeded ordinary words, and arguments made of them."""
 
 import random
 
-from loadgen.wire.events import End, Event, Failure, Finish, Output, Role, Usage
-from loadgen.wire.formats.openai import Encoder
+from loadgen.servers.simulated.part import Part
+from loadgen.wire.events import ToolCall
 
 # Any answer is a piece of one long text, so that a token costs one look-up.
 LENGTH = 4096
-LAST_CHUNK = b"0\r\n\r\n"
-# Model names are the clients' choice: without a bound they would be a leak.
-_MODELS_KEPT = 64
+# What every call calls, with such arguments.
+CALL = ToolCall("call_sim", "look_up")
+_OPENING, _CLOSING = '{"text":"', '"}'
 
 _TEXT = """
 the of and to in that it is was for on are as with they at be this from have or by one had not but what all were when
@@ -26,49 +26,23 @@ country father let night
 """
 
 
-class Frames:
-    """The frames of one model's streams in one dialect, each already a chunk of HTTP's chunked coding.
-
-    `tokens` runs along the babble's words; `role` opens a stream and is empty where the dialect has no such frame.
-    """
-
-    def __init__(self, words: list[str], *, model: str, chat: bool) -> None:
-        self._encoder = Encoder(model=model, id="chatcmpl-sim" if chat else "cmpl-sim", created=0, chat=chat)
-        chunks = {word: self._chunk(Output("text", word)) for word in set(words)}
-        self.tokens = [chunks[word] for word in words]
-        self.role = self._chunk(Role()) if chat else b""
-        self._end = self._chunk(End()) + LAST_CHUNK
-
-    def closing(self, reason: str, usage: Usage | None) -> bytes:
-        """Return all that follows the last token of a whole answer."""
-        report = b"" if usage is None else self._chunk(usage)
-        return self._chunk(Finish(reason)) + report + self._end
-
-    def failing(self, detail: str) -> bytes:
-        """Return all that follows the last token of an answer that ends in an error."""
-        return self._chunk(Failure(detail)) + self._end
-
-    def _chunk(self, event: Event) -> bytes:
-        frame = self._encoder.encode(event)
-        return b"%x\r\n%b\r\n" % (len(frame), frame)
-
-
 class Babble:
     """The endless text of one seed; it comes round after LENGTH tokens."""
 
     def __init__(self, seed: int) -> None:
-        self._words = [f" {word}" for word in random.Random(f"babble {seed}").choices(_TEXT.split(), k=LENGTH)]
-        self._frames: dict[tuple[str, bool], Frames] = {}
+        self.words = [f" {word}" for word in random.Random(f"babble {seed}").choices(_TEXT.split(), k=LENGTH)]
 
     def text(self, start: int, tokens: int) -> str:
         """Return an answer of so many tokens, from one place of the text on."""
-        return "".join(self._words[(start + token) % LENGTH] for token in range(tokens))
+        return "".join(self.words[(start + token) % LENGTH] for token in range(tokens))
 
-    def frames(self, *, model: str, chat: bool) -> Frames:
-        """Return the frames that say the text under a model's name."""
-        frames = self._frames.get((model, chat))
-        if frames is None:
-            if len(self._frames) >= _MODELS_KEPT:
-                self._frames.clear()
-            frames = self._frames[model, chat] = Frames(self._words, model=model, chat=chat)
-        return frames
+    def piece(self, part: Part, first: int, stop: int, *, start: int) -> str:
+        """Return what the tokens from `first` to `stop` of a part say, in an answer whose own first is at `start`.
+
+        Arguments are one JSON object, whose first token opens it and whose last closes it.
+        """
+        if part.kind != "tool":
+            return self.text(start + first, stop - first)
+        opens, closes = first == part.start, part.whole and stop == part.stop
+        words = self.text(start + first + opens, stop - first - opens - closes)
+        return _OPENING * opens + words + _CLOSING * closes

@@ -3,7 +3,17 @@
 import math
 from dataclasses import dataclass
 
-_NEVER_NEGATIVE = ("ttft_ns", "itl_ns", "prefill_ns_per_token", "slots", "queue", "slowdown", "jitter", "stall_ns")
+_NEVER_NEGATIVE = (
+    "ttft_ns",
+    "itl_ns",
+    "prefill_ns_per_token",
+    "slots",
+    "queue",
+    "slowdown",
+    "jitter",
+    "stall_ns",
+    "reasoning",
+)
 _PERCENTAGES = ("reject_pct", "cut_pct", "stall_pct", "error_pct")
 
 
@@ -22,6 +32,8 @@ class Model:
     jitter: float = 0.0  # sigma of the lognormal factor on each itl; its median is 1
     tokens: int = 100  # length of an answer that no cap cuts short
     tokens_spread: float = 0.0  # 0..1: lengths are uniform within tokens * (1 +- spread)
+    reasoning: int = 0  # tokens that come before these
+    tools_pct: float = 0.0  # answers that end in a call of a tool, where the API has a place for one
     slots: int = 16  # requests served at once; 0: no limit
     queue: int = 64  # requests that may wait for a slot, first come first served; one more gets 503
     reject_pct: float = 0.0  # answered 429 or 503
@@ -40,7 +52,7 @@ class Model:
             raise ValueError(f"tokens must be at least 1, not {self.tokens}")
         if not 0 <= self.tokens_spread <= 1:
             raise ValueError(f"tokens_spread must lie in 0..1, not {self.tokens_spread}")
-        for field in _PERCENTAGES:
+        for field in (*_PERCENTAGES, "tools_pct"):
             value = getattr(self, field)
             if not 0 <= value <= 100:
                 raise ValueError(f"{field} must lie in 0..100, not {value}")

@@ -16,6 +16,7 @@ class Request(msgspec.Struct, frozen=True):
 
     method: str
     path: str  # without the query
+    query: str
     version: str
     keep_alive: bool
     wish: str
@@ -95,13 +96,15 @@ class RequestReader:
         if self.refusal is not None:
             return
         try:
-            path = httptools.parse_url(self._url).path or b"/"
+            url = httptools.parse_url(self._url)
+            path, query = url.path or b"/", url.query or b""
         except httptools.HttpParserInvalidURLError:
-            path = self._url
+            path, query = self._url, b""
         self.ready.append(
             Request(
                 method=self._parser.get_method().decode("latin-1"),
                 path=path.decode("latin-1"),
+                query=query.decode("latin-1"),
                 version=self._parser.get_http_version(),
                 keep_alive=self._keep_alive,
                 wish=self._wish.decode("latin-1"),

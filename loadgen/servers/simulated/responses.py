@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from loadgen.servers.simulated.shapes import Shape, openai
+
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_BAD = "invalid_request_error"
-_TYPES = {404: "not_found_error", 429: "rate_limit_error", 500: "internal_server_error", 503: "overloaded_error"}
 
 
 class RefusedError(Exception):
@@ -18,10 +18,10 @@ class RefusedError(Exception):
         self.status = status
         self._headers = headers
 
-    def response(self, *, close: bool) -> bytes:
-        """Return the answer: OpenAI's error object."""
-        error = {"message": str(self), "type": _TYPES.get(self.status, _BAD), "param": None, "code": self.status}
-        return whole({"error": error}, status=self.status, close=close, **self._headers)
+    def response(self, *, close: bool, shape: Shape = openai) -> bytes:
+        """Return the answer, in the shape of one family of APIs."""
+        error, headers = shape(self.status, str(self))
+        return whole(error, status=self.status, close=close, **headers, **self._headers)
 
 
 def whole(value: Any, *, status: int = 200, close: bool, **headers: str) -> bytes:
@@ -30,15 +30,11 @@ def whole(value: Any, *, status: int = 200, close: bool, **headers: str) -> byte
     return _head(status, close, content_type="application/json", content_length=str(len(body)), **headers) + body
 
 
-def stream_head(*, close: bool) -> bytes:
-    """Return the head of a chunked event stream."""
-    return _head(
-        200,
-        close,
-        content_type="text/event-stream; charset=utf-8",
-        cache_control="no-cache",
-        transfer_encoding="chunked",
-    )
+def stream_head(content_type: str, *, close: bool) -> bytes:
+    """Return the head of a chunked stream."""
+    if content_type.startswith("text/"):
+        content_type += "; charset=utf-8"
+    return _head(200, close, content_type=content_type, cache_control="no-cache", transfer_encoding="chunked")
 
 
 def _head(status: int, close: bool, **headers: str) -> bytes:

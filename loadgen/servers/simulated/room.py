@@ -5,6 +5,7 @@ from loadgen.servers.simulated.metronome import Metronome
 from loadgen.servers.simulated.model import Model
 from loadgen.servers.simulated.pacing import PacingRecord
 from loadgen.servers.simulated.slots import Slots
+from loadgen.servers.simulated.speech import Voices
 from loadgen.servers.simulated.tally import Tally
 
 
@@ -15,6 +16,8 @@ class Room:
         self.model = model
         self.metronome = Metronome()
         self.slots = Slots(model.slots, queue=model.queue)
+        self.feeds = Slots(0, queue=0)  # these need none of the model's
         self.babble = Babble(model.seed)
+        self.voices = Voices(self.babble)
         self.tally = Tally()
         self.pacing = PacingRecord()

@@ -1,15 +1,21 @@
 """What each path answers."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
+from urllib.parse import unquote
 
 from loadgen.servers.simulated.answer import Answer, StreamedAnswer, WholeAnswer
+from loadgen.servers.simulated.apis import APIS, Api
 from loadgen.servers.simulated.asked import asked_from
 from loadgen.servers.simulated.connection import Connection
-from loadgen.servers.simulated.fate import Fates
+from loadgen.servers.simulated.fate import Fate, Fates
+from loadgen.servers.simulated.feed import FEEDS, Feed, FeedAnswer, fate_of
 from loadgen.servers.simulated.request import Request
 from loadgen.servers.simulated.responses import RefusedError, whole
 from loadgen.servers.simulated.room import Room
+from loadgen.servers.simulated.shapes import shape_of
+from loadgen.servers.simulated.slots import Slots
 from loadgen.servers.simulated.wish import wish_from
 
 
@@ -22,61 +28,90 @@ class Service:
 
     def respond(self, request: Request, connection: Connection) -> None:
         """Answer one request, now or by and by; what it asks wrongly is answered with an error."""
+        place, model = _place(request.path)
         try:
-            _route(request)(self, request, connection)
+            _route(place, request)(self, request, connection, model)
         except RefusedError as refusal:
-            connection.write(refusal.response(close=not request.keep_alive))
+            shape = _API_AT[place].shape if place in _API_AT else shape_of(request.path)
+            connection.write(refusal.response(close=not request.keep_alive, shape=shape))
             connection.answered()
 
-    def chat(self, request: Request, connection: Connection) -> None:
-        self._generate(request, connection, chat=True)
-
-    def complete(self, request: Request, connection: Connection) -> None:
-        self._generate(request, connection, chat=False)
-
-    def models(self, request: Request, connection: Connection) -> None:
+    def models(self, request: Request, connection: Connection, _model: str | None) -> None:
         model = {"id": self._room.model.name, "object": "model", "created": 0, "owned_by": "loadgen"}
         connection.write(whole({"object": "list", "data": [model]}, close=not request.keep_alive))
         connection.answered()
 
-    def health(self, request: Request, connection: Connection) -> None:
+    def health(self, request: Request, connection: Connection, _model: str | None) -> None:
         connection.write(whole({}, close=not request.keep_alive))
         connection.answered()
 
-    def _generate(self, request: Request, connection: Connection, *, chat: bool) -> None:
+    def generate(self, request: Request, connection: Connection, model: str | None, *, api: Api) -> None:
         room = self._room
-        asked = asked_from(request.body, chat=chat, otherwise=room.model.name, wish=wish_from(request.wish))
-        if asked.stream and request.version == "1.0":
-            raise RefusedError(505, "a stream needs HTTP/1.1: it is sent in chunks")
+        asked = asked_from(request.body, api=api, otherwise=model or room.model.name, wish=wish_from(request.wish))
+        if asked.stream:
+            _check_chunks(request)
         fate = self._fates.draw(asked)
-        room.tally.requests += 1
+        self._admit(fate, room.slots)
+        kind = StreamedAnswer if asked.stream else WholeAnswer
+        _enter(kind(asked, fate, room=room, connection=connection, close=not request.keep_alive), room.slots)
+
+    def feed(self, request: Request, connection: Connection, _model: str | None, *, feed: Feed) -> None:
+        room = self._room
+        _check_chunks(request)
+        fate = fate_of(request.query, itl_ns=room.model.itl_ns, wish=wish_from(request.wish))
+        self._admit(fate, room.feeds)
+        _enter(FeedAnswer(feed, fate, room=room, connection=connection, close=not request.keep_alive), room.feeds)
+
+    def _admit(self, fate: Fate, slots: Slots) -> None:
+        """Count a request; raises RefusedError for one that is turned away."""
+        tally = self._room.tally
+        tally.requests += 1
         if fate.fault == "reject":
-            room.tally.rejected += 1
+            tally.rejected += 1
             raise RefusedError(fate.reject_status, "rejected, as the simulated model was told to", retry_after="1")
-        if room.slots.full:
-            room.tally.overflowed += 1
+        if slots.full:
+            tally.overflowed += 1
             raise RefusedError(503, "all slots and all places in the queue are taken", retry_after="1")
-        kind: type[Answer] = StreamedAnswer if asked.stream else WholeAnswer
-        answer = kind(asked, fate, room=room, connection=connection, close=not request.keep_alive)
-        if not answer.over:  # its head may have found the client gone
-            room.slots.enter(answer)
 
 
-_Give: TypeAlias = Callable[[Service, Request, Connection], None]
+def _check_chunks(request: Request) -> None:
+    if request.version == "1.0":
+        raise RefusedError(505, "a stream needs HTTP/1.1: it is sent in chunks")
 
 
-def _route(request: Request) -> _Give:
-    if request.path not in ROUTES:
+def _enter(answer: Answer, slots: Slots) -> None:
+    if not answer.over:  # its head may have found the client gone
+        slots.enter(answer)
+
+
+_Give: TypeAlias = Callable[[Service, Request, Connection, str | None], None]
+
+
+def _place(path: str) -> tuple[str, str | None]:
+    """Return the place of a path in the table, and the model that it names.
+
+    >>> _place("/model/a%3A1/converse-stream"), _place("/v1/models")
+    (('/model/{model}/converse-stream', 'a:1'), ('/v1/models', None))
+    """
+    match path.split("/"):
+        case ["", "model", model, operation] if model:
+            return f"/model/{{model}}/{operation}", unquote(model)
+    return path, None
+
+
+def _route(place: str, request: Request) -> _Give:
+    if place not in ROUTES:
         raise RefusedError(404, f"there is nothing at {request.path}")
-    method, give = ROUTES[request.path]
+    method, give = ROUTES[place]
     if request.method != method:
         raise RefusedError(405, f"{request.path} takes {method}, not {request.method}", allow=method)
     return give
 
 
+_API_AT = {api.path: api for api in APIS.values()}
 ROUTES: dict[str, tuple[str, _Give]] = {
-    "/v1/chat/completions": ("POST", Service.chat),
-    "/v1/completions": ("POST", Service.complete),
+    **{path: ("POST", partial(Service.generate, api=api)) for path, api in _API_AT.items()},
+    **{path: ("GET", partial(Service.feed, feed=feed)) for path, feed in FEEDS.items()},
     "/v1/models": ("GET", Service.models),
     "/health": ("GET", Service.health),
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of generation requests since the start; those that could not be understood (4xx) are in none."""
+    """Counts of requests for answers and feeds since the start; what could not be understood (4xx) is in none."""
 
     requests: int = 0  # understood, whatever became of them
     completed: int = 0  # answered to the end

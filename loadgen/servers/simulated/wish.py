@@ -8,6 +8,7 @@ import msgspec
 from loadgen.servers.simulated.responses import RefusedError
 
 Fault: TypeAlias = Literal["reject", "cut", "reset", "stall", "error"]
+_DIGITS = 9  # of a count of tokens
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 
@@ -17,6 +18,8 @@ class Wish(msgspec.Struct, frozen=True):
     ttft_ns: int | None = None
     itl_ns: int | None = None
     tokens: int | None = None
+    reasoning: int | None = None
+    tools: int | None = None
     fault: Fault | None = None
 
 
@@ -27,11 +30,11 @@ def wish_from(header: str) -> Wish:
     """Read an x-sim header; raises RefusedError (400) for what it cannot mean.
 
     >>> wish_from("ttft_ms=1.5, tokens=3, fault=cut")
-    Wish(ttft_ns=1500000, itl_ns=None, tokens=3, fault='cut')
+    Wish(ttft_ns=1500000, itl_ns=None, tokens=3, reasoning=None, tools=None, fault='cut')
     """
     if not header.strip():
         return NO_WISH
-    ttft_ns = itl_ns = tokens = None
+    ttft_ns = itl_ns = tokens = reasoning = tools = None
     fault: Fault | None = None
     for pair in header.split(","):
         key, _, value = (part.strip() for part in pair.partition("="))
@@ -41,16 +44,29 @@ def wish_from(header: str) -> Wish:
             case "itl_ms":
                 itl_ns = _nanoseconds(key, value)
             case "tokens":
-                if not value.isdecimal() or int(value) < 1:
-                    raise RefusedError(400, f"x-sim: tokens must be a whole number from 1, not {value!r}")
-                tokens = int(value)
+                tokens = _whole(key, value, least=1)
+            case "reasoning":
+                reasoning = _whole(key, value, least=0)
+            case "tools":
+                tools = _whole(key, value, least=0)
+                if tools > 1:
+                    raise RefusedError(400, f"x-sim: tools must be 0 or 1, not {value!r}")
             case "fault":
                 fault = next((name for name in FAULTS if name == value), None)
                 if fault is None:
                     raise RefusedError(400, f"x-sim: fault must be one of {', '.join(FAULTS)}, not {value!r}")
             case _:
-                raise RefusedError(400, f"x-sim: {key!r} is none of ttft_ms, itl_ms, tokens, fault")
-    return Wish(ttft_ns=ttft_ns, itl_ns=itl_ns, tokens=tokens, fault=fault)
+                raise RefusedError(400, f"x-sim: {key!r} is none of {', '.join(_KEYS)}")
+    return Wish(ttft_ns=ttft_ns, itl_ns=itl_ns, tokens=tokens, reasoning=reasoning, tools=tools, fault=fault)
+
+
+_KEYS = ("ttft_ms", "itl_ms", "tokens", "reasoning", "tools", "fault")
+
+
+def _whole(key: str, value: str, *, least: int) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) <= _DIGITS and int(value) >= least):
+        raise RefusedError(400, f"x-sim: {key} must be a whole number from {least}, not {value!r}")
+    return int(value)
 
 
 def _nanoseconds(key: str, value: str) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from loadgen.wire.events import Event
+from loadgen.wire.events import Event, Told
 from loadgen.wire.formats import anthropic, bedrock, invoke, ollama, openai, responses
 from loadgen.wire.frame import Frame
 
@@ -14,8 +14,11 @@ Decode: TypeAlias = Callable[[Frame], tuple[Event, ...]]
 class Encoder(Protocol):
     """What writes one stream."""
 
-    def encode(self, event: Event) -> bytes:
-        """Return the frames that say `event`; b"" where frames to come will say it."""
+    def encode(self, event: Told) -> bytes:
+        """Return the frames that say `event`; b"" where frames to come will say it, or the dialect cannot.
+
+        After a Failure, End gives what the dialect still sends then.
+        """
         ...
 
 

@@ -4,7 +4,21 @@ from typing import Any
 
 import msgspec
 
-from loadgen.wire.events import END, OTHER, End, Event, Failure, Finish, Other, Output, OutputKind, Role, Usage
+from loadgen.wire.events import (
+    END,
+    OTHER,
+    End,
+    Event,
+    Failure,
+    Finish,
+    Other,
+    Output,
+    OutputKind,
+    Role,
+    Told,
+    ToolCall,
+    Usage,
+)
 from loadgen.wire.failures import error_word, failure_in
 from loadgen.wire.frame import Frame
 from loadgen.wire.framing import server_sent_event
@@ -196,12 +210,13 @@ class Encoder:
         self._kind = ""  # what the open block holds; "" when none is open
         self._reason: str | None = None
         self._usage: Usage | None = None
+        self._failed = False
 
-    def encode(self, event: Event) -> bytes:
+    def encode(self, event: Told) -> bytes:
         """Return the frames that say `event`; nothing where the end will say it."""
         return b"".join(server_sent_event(said, name=said["type"]) for said in self.objects(event))
 
-    def objects(self, event: Event) -> list[dict[str, Any]]:
+    def objects(self, event: Told) -> list[dict[str, Any]]:
         """Return the data of those frames."""
         match event:
             case Role():
@@ -212,26 +227,30 @@ class Encoder:
                 field = _DELTAS[kind]
                 delta = {"type": field[0], field[1]: text}
                 return [*self._turn_to(kind), {"type": "content_block_delta", "index": self._block, "delta": delta}]
+            case ToolCall(id, name):
+                return self._open("tool", {**_BLOCKS["tool"], "id": id, "name": name})
             case Finish(reason):
                 self._reason = reason
             case Usage():
                 self._usage = event
             case Failure(detail):
+                self._failed = True
                 return [{"type": "error", "error": {"type": detail, "message": detail}}]
             case Other():
                 return [{"type": "ping"}]
-            case End():
+            case End() if not self._failed:
                 return [*self._close(), *self._closing(), {"type": "message_stop"}]
         return []
 
     def _turn_to(self, kind: OutputKind) -> list[dict[str, Any]]:
         kind = "text" if kind == "refusal" else kind
-        if kind == self._kind:
-            return []
+        return [] if kind == self._kind else self._open(kind, _BLOCKS[kind])
+
+    def _open(self, kind: OutputKind, block: dict[str, Any]) -> list[dict[str, Any]]:
         closed = self._close()
         self._kind = kind
         self._block += 1
-        return [*closed, {"type": "content_block_start", "index": self._block, "content_block": _BLOCKS[kind]}]
+        return [*closed, {"type": "content_block_start", "index": self._block, "content_block": block}]
 
     def _close(self) -> list[dict[str, Any]]:
         was_open, self._kind = self._kind, ""
@@ -241,7 +260,7 @@ class Encoder:
         if self._reason is None and self._usage is None:
             return []
         delta = {"stop_reason": self._reason, "stop_sequence": None}
-        return [{"type": "message_delta", "delta": delta, "usage": _usage_object(self._usage or Usage())}]
+        return [{"type": "message_delta", "delta": delta, "usage": usage_object(self._usage or Usage())}]
 
 
 # A refusal is text, of a message that ends with that word.
@@ -258,7 +277,7 @@ _BLOCKS: dict[OutputKind, dict[str, Any]] = {
 }
 
 
-def _usage_object(usage: Usage) -> dict[str, Any]:
+def usage_object(usage: Usage) -> dict[str, Any]:
     """Return the counts as the dialect has them: input without what came from the cache."""
     said: dict[str, Any] = {}
     if usage.input_tokens is not None:

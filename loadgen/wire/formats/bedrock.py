@@ -16,6 +16,8 @@ from loadgen.wire.events import (
     Output,
     OutputKind,
     Role,
+    Told,
+    ToolCall,
     Usage,
 )
 from loadgen.wire.eventstream import Message
@@ -179,23 +181,27 @@ class Encoder:
         self._kind: OutputKind | None = None  # what the open block holds
         self._reason: str | None = None
         self._usage: Usage | None = None
+        self._failed = False
 
-    def encode(self, event: Event) -> bytes:
+    def encode(self, event: Told) -> bytes:
         """Return the messages that say `event`; nothing where the end will say it."""
         match event:
             case Role():
                 return self._message("messageStart", {"role": "assistant"})
             case Output(kind, text):
                 return self._turn_to(kind) + self._piece(_SAY[kind](text))
+            case ToolCall(id, name):
+                return self._call(id, name)
             case Finish(reason):
                 self._reason = reason
             case Usage():
                 self._usage = event
             case Failure(detail):
+                self._failed = True
                 return failure(detail)
             case Other():
                 return self._piece({"text": ""})
-            case End():
+            case End() if not self._failed:
                 return self._close() + self._closing()
         return b""
 
@@ -206,11 +212,14 @@ class Encoder:
         kind = "text" if kind == "refusal" else kind
         if kind == self._kind:
             return b""
-        closed = self._close()
-        self._kind = kind
-        if kind != "tool":  # of these no start is sent
-            return closed
-        start = {"contentBlockIndex": self._block, "start": {"toolUse": {"toolUseId": "tooluse_sim", "name": "tool"}}}
+        if kind == "tool":
+            return self._call("tooluse_sim", "tool")
+        closed, self._kind = self._close(), kind
+        return closed  # no start is sent of any other kind
+
+    def _call(self, id: str, name: str) -> bytes:
+        closed, self._kind = self._close(), "tool"
+        start = {"contentBlockIndex": self._block, "start": {"toolUse": {"toolUseId": id, "name": name}}}
         return closed + self._message("contentBlockStart", start)
 
     def _close(self) -> bytes:

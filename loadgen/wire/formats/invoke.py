@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from loadgen.wire import eventstream
-from loadgen.wire.events import END, OTHER, Event, Failure, Finish, Malformed, Output, Usage
+from loadgen.wire.events import END, OTHER, Event, Failure, Finish, Malformed, Output, Told, Usage
 from loadgen.wire.formats import anthropic, openai
 from loadgen.wire.frame import Frame
 from loadgen.wire.jsontext import REFUSED, count, parse
@@ -129,13 +129,14 @@ class Encoder:
         self._objects = anthropic.Encoder(model=model).objects
         self._usage: Usage | None = None
 
-    def encode(self, event: Event) -> bytes:
+    def encode(self, event: Told) -> bytes:
         """Return the messages that say `event`; nothing where the end will say it."""
+        objects = self._objects(event)
         if isinstance(event, Failure):
             return failure(event.detail)
         if isinstance(event, Usage):
             self._usage = event
-        return b"".join(self._chunk(said) for said in self._objects(event))
+        return b"".join(self._chunk(said) for said in objects)
 
     def _chunk(self, said: dict[str, Any]) -> bytes:
         if said["type"] == "message_stop" and self._usage is not None:

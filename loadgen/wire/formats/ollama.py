@@ -4,7 +4,21 @@ from typing import Any
 
 import msgspec
 
-from loadgen.wire.events import END, OTHER, End, Event, Failure, Finish, Other, Output, OutputKind, Role, Usage
+from loadgen.wire.events import (
+    END,
+    OTHER,
+    End,
+    Event,
+    Failure,
+    Finish,
+    Other,
+    Output,
+    OutputKind,
+    Role,
+    Told,
+    ToolCall,
+    Usage,
+)
 from loadgen.wire.failures import error_word, failure_in
 from loadgen.wire.frame import Frame
 from loadgen.wire.jsontext import REFUSED, argument_text, count, loosely, parse, word
@@ -119,6 +133,8 @@ def tells(frame: Frame, value: object) -> bool:
 class Encoder:
     """Write the lines of one stream; the inverse of `decode`. Its reason and its usage are said on the last line.
 
+    A call that was opened is said when its arguments are whole, in one line; not at all where they never are.
+
     >>> Encoder(model="sim", chat=False).encode(Output("text", "hi"))
     b'{"model":"sim","created_at":"1970-01-01T00:00:00Z","response":"hi","done":false}\\n'
     """
@@ -128,16 +144,23 @@ class Encoder:
         self._common = {"model": model, "created_at": created_at}
         self._reason: str | None = None
         self._usage = Usage()
+        self._failed = False
+        self._call: ToolCall | None = None  # whose arguments are not whole yet
+        self._said = ""  # of them
 
-    def encode(self, event: Event) -> bytes:
-        """Return the line that says `event`; nothing where the last line will say it."""
+    def encode(self, event: Told) -> bytes:
+        """Return the line that says `event`; nothing where a line to come will say it."""
         match event:
             case Output("reasoning", text):
                 return self._line({"thinking": text})
+            case Output("tool", text) if self._call is not None:
+                return self._argue(self._call, text)
             case Output("tool", text):
                 return self._line({"tool_calls": [{"function": {"name": "tool", "arguments": _arguments(text)}}]})
             case Output(_, text):
                 return self._line({}, text)
+            case ToolCall():
+                self._call, self._said = event, ""
             case Role() | Other():
                 return self._line({})
             case Finish(reason):
@@ -145,8 +168,9 @@ class Encoder:
             case Usage():
                 self._usage = event
             case Failure(detail):
+                self._failed = True
                 return msgspec.json.encode({"error": detail}) + b"\n"
-            case End():
+            case End() if not self._failed:
                 ending: dict[str, Any] = {
                     "done_reason": self._reason,
                     "prompt_eval_count": self._usage.input_tokens,
@@ -155,6 +179,15 @@ class Encoder:
                 said = {name: value for name, value in ending.items() if value is not None}
                 return self._line({}, ending={"done": True, **said})
         return b""
+
+    def _argue(self, call: ToolCall, text: str) -> bytes:
+        """Take a piece of a call's arguments; return the call once they are an object."""
+        self._said += text
+        arguments = _arguments(self._said)
+        if not isinstance(arguments, dict):
+            return b""
+        self._call = None
+        return self._line({"tool_calls": [{"id": call.id, "function": {"name": call.name, "arguments": arguments}}]})
 
     def _line(self, said: dict[str, Any], text: str = "", *, ending: dict[str, Any] | None = None) -> bytes:
         if self._chat:

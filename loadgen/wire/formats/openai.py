@@ -16,6 +16,8 @@ from loadgen.wire.events import (
     Output,
     OutputKind,
     Role,
+    Told,
+    ToolCall,
     Usage,
 )
 from loadgen.wire.frame import Frame
@@ -218,39 +220,45 @@ class Encoder:
         self._chat = chat
         kind = "chat.completion.chunk" if chat else "text_completion"
         self._common = {"id": id, "object": kind, "created": created, "model": model}
+        self._calls: dict[int, int] = {}  # by choice: the index of its last call
 
-    def encode(self, event: Event) -> bytes:
-        """Return the frame that says `event`, ready to be sent."""
+    def encode(self, event: Told) -> bytes:
+        """Return the frame that says `event`, ready to be sent; nothing for a call in a text completion."""
         match event:
             case End():
                 return b"data: [DONE]\n\n"
+            case Output("tool", text, choice) if self._chat:
+                return self._call(choice, {"function": {"arguments": text}})
             case Output(kind, text, choice):
-                return self._choice(choice, _SAY[kind](text) if self._chat else text)
+                return self._choice(choice, {_FIELDS[kind]: text} if self._chat else text)
+            case ToolCall(id, name, choice):
+                self._calls[choice] = self._calls.get(choice, -1) + 1
+                opening = {"id": id, "type": "function", "function": {"name": name, "arguments": ""}}
+                return self._call(choice, opening) if self._chat else b""
             case Role(choice):
                 return self._choice(choice, {"role": "assistant", "content": ""} if self._chat else "")
             case Finish(reason, choice):
                 return self._choice(choice, {} if self._chat else "", reason)
             case Usage():
-                return server_sent_event({**self._common, "choices": [], "usage": _usage_object(event)})
+                return server_sent_event({**self._common, "choices": [], "usage": usage_object(event)})
             case Failure(detail):
                 return server_sent_event({"error": {"message": detail, "type": detail, "code": None}})
             case Other():
                 return server_sent_event({**self._common, "choices": []})
+
+    def _call(self, choice: int, said: dict[str, Any]) -> bytes:
+        return self._choice(choice, {"tool_calls": [{"index": self._calls.get(choice, 0), **said}]})
 
     def _choice(self, index: int, content: object, reason: str | None = None) -> bytes:
         choice = {"index": index, "delta" if self._chat else "text": content, "finish_reason": reason}
         return server_sent_event({**self._common, "choices": [choice]})
 
 
-_SAY: dict[OutputKind, Any] = {
-    "text": lambda text: {"content": text},
-    "reasoning": lambda text: {"reasoning_content": text},
-    "refusal": lambda text: {"refusal": text},
-    "tool": lambda text: {"tool_calls": [{"index": 0, "function": {"arguments": text}}]},
-}
+_FIELDS: dict[OutputKind, str] = {"text": "content", "reasoning": "reasoning_content", "refusal": "refusal"}
 
 
-def _usage_object(usage: Usage) -> dict[str, Any]:
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Return the counts as the dialect has them."""
     counted = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
     if usage.input_tokens is not None and usage.output_tokens is not None:
         counted["total_tokens"] = usage.input_tokens + usage.output_tokens

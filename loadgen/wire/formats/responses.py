@@ -5,8 +5,23 @@ from typing import Any
 
 import msgspec
 
-from loadgen.wire.events import END, OTHER, End, Event, Failure, Finish, Other, Output, OutputKind, Role, Usage
+from loadgen.wire.events import (
+    END,
+    OTHER,
+    End,
+    Event,
+    Failure,
+    Finish,
+    Other,
+    Output,
+    OutputKind,
+    Role,
+    Told,
+    ToolCall,
+    Usage,
+)
 from loadgen.wire.failures import error_word, failure_in
+from loadgen.wire.formats.items import ITEMS, UNSET, usage_object
 from loadgen.wire.frame import Frame
 from loadgen.wire.framing import server_sent_event
 from loadgen.wire.jsontext import REFUSED, argument_text, count, loosely, parse
@@ -222,24 +237,27 @@ def tells(frame: Frame, value: object) -> bool:
 class Encoder:
     """Write one stream; the inverse of `Decoder`. Its reason and its usage are said by the event that ends it.
 
-    `numbered` gives each event its `sequence_number`; without them the frames of one text are the same in every stream.
+    `numbered` gives each event its `sequence_number`; without them the frames of one text are the same in every stream,
+    and `with_numbers` adds them.
 
     >>> Encoder(model="sim").encode(Other())
     b'event: keepalive\\ndata: {"type":"keepalive","sequence_number":0}\\n\\n'
     """
 
     def __init__(self, *, model: str, id: str = "resp_sim", numbered: bool = True) -> None:
-        self._response = {"id": id, "object": "response", "created_at": 0, "model": model, "error": None}
+        self._response = {"id": id, "object": "response", "created_at": 0, "model": model, **UNSET}
         self._numbered = numbered
         self._number = 0
         self._kind: OutputKind | None = None  # of the item that is open
         self._index = -1  # its place
         self._text: list[str] = []  # what it said so far
         self._items: list[dict[str, Any]] = []  # those that are whole
+        self._call: dict[str, Any] = {}  # the id and name of the call that is open
         self._reason: str | None = None
         self._usage: Usage | None = None
+        self._failure: str | None = None
 
-    def encode(self, event: Event) -> bytes:
+    def encode(self, event: Told) -> bytes:
         """Return the frames that say `event`; nothing where the end will say it."""
         said: list[tuple[str, dict[str, Any]]]
         match event:
@@ -247,16 +265,23 @@ class Encoder:
                 opened = [("response.created", {"response": self._whole("in_progress")})]
                 said = [*opened, ("response.in_progress", {"response": self._whole("in_progress")})]
             case Output(kind, text):
-                said = [*self._turn_to(kind), (f"response.{_ITEMS[kind].stem}.delta", {**self._place(), "delta": text})]
+                opened = self._turn_to(kind)
+                delta = {**self._place(), "delta": text, **ITEMS[kind].extra}
+                said = [*opened, (f"response.{ITEMS[kind].stem}.delta", delta)]
                 self._text.append(text)
+            case ToolCall(id, name):
+                said = self._open("tool", call_id=id, name=name)
             case Finish(reason):
                 self._reason, said = reason, []
             case Usage():
                 self._usage, said = event, []
             case Failure(detail):
+                self._failure = detail
                 said = [("error", {"code": detail, "message": detail, "param": None})]
             case Other():
                 said = [("keepalive", {})]
+            case End() if self._failure is not None:
+                said = [("response.failed", {"response": self._whole("failed")})]
             case End():
                 closed = self._close()
                 ended = "completed" if self._reason in (None, "completed") else "incomplete"
@@ -270,10 +295,12 @@ class Encoder:
 
     def _whole(self, status: str) -> dict[str, Any]:
         details = {"reason": self._reason} if status == "incomplete" else None
-        usage = None if self._usage is None else _usage_object(self._usage)
+        usage = None if self._usage is None else usage_object(self._usage)
+        error = {"code": self._failure, "message": self._failure} if status == "failed" else None
         return {
             **self._response,
             "status": status,
+            "error": error,
             "incomplete_details": details,
             "output": list(self._items),
             "usage": usage,
@@ -286,34 +313,35 @@ class Encoder:
 
     def _item(self, status: str, text: str) -> dict[str, Any]:
         assert self._kind is not None
-        form = _ITEMS[self._kind]
-        said: dict[str, Any] = {form.field: text}
+        form = ITEMS[self._kind]
+        said: dict[str, Any] = {**self._call, form.field: text}
         if form.part is not None:
-            said = {"content": [{"type": form.part, form.field: text}]}
+            said = {"content": [form.part_of(text)]}
         return {"id": f"item_{self._index}", "type": form.type, "status": status, **form.fields, **said}
 
     def _turn_to(self, kind: OutputKind) -> list[tuple[str, dict[str, Any]]]:
-        if kind == self._kind:
-            return []
+        return [] if kind == self._kind else self._open(kind, call_id="call_sim", name="tool")
+
+    def _open(self, kind: OutputKind, **call: str) -> list[tuple[str, dict[str, Any]]]:
         said = self._close()
-        self._kind, self._text = kind, []
+        self._kind, self._text, self._call = kind, [], call
         self._index += 1
-        form, item = _ITEMS[kind], self._item("in_progress", "")
+        form, item = ITEMS[kind], self._item("in_progress", "")
         if form.part is not None:
             item["content"] = []
         said.append(("response.output_item.added", {"output_index": self._index, "item": item}))
         if form.part is not None:
-            part = {"type": form.part, form.field: ""}
-            said.append(("response.content_part.added", {**self._place(), "part": part}))
+            said.append(("response.content_part.added", {**self._place(), "part": form.part_of("")}))
         return said
 
     def _close(self) -> list[tuple[str, dict[str, Any]]]:
         if self._kind is None:
             return []
-        form, text, place = _ITEMS[self._kind], "".join(self._text), self._place()
-        said: list[tuple[str, dict[str, Any]]] = [(f"response.{form.stem}.done", {**place, form.field: text})]
+        form, text, place = ITEMS[self._kind], "".join(self._text), self._place()
+        done = {**place, form.field: text, **form.extra}
+        said: list[tuple[str, dict[str, Any]]] = [(f"response.{form.stem}.done", done)]
         if form.part is not None:
-            said.append(("response.content_part.done", {**place, "part": {"type": form.part, form.field: text}}))
+            said.append(("response.content_part.done", {**place, "part": form.part_of(text)}))
         item = self._item("completed", text)
         said.append(("response.output_item.done", {"output_index": self._index, "item": item}))
         self._items.append(item)
@@ -321,33 +349,22 @@ class Encoder:
         return said
 
 
-class _Form(msgspec.Struct, frozen=True):
-    """How an item of one kind of output is written: the stem of its events, its field, its part's type."""
+def with_numbers(events: bytes, first: int) -> bytes:
+    """Return events that were written without numbers with theirs, which count from `first` on.
 
-    type: str
-    stem: str
-    field: str
-    part: str | None
-    fields: dict[str, Any]
-
-
-_ITEMS: dict[OutputKind, _Form] = {
-    "text": _Form("message", "output_text", "text", "output_text", {"role": "assistant"}),
-    "refusal": _Form("message", "refusal", "refusal", "refusal", {"role": "assistant"}),
-    "reasoning": _Form("reasoning", "reasoning_text", "text", "reasoning_text", {"summary": []}),
-    "tool": _Form(
-        "function_call", "function_call_arguments", "arguments", None, {"call_id": "call_sim", "name": "tool"}
-    ),
-}
+    >>> with_numbers(Encoder(model="sim", numbered=False).encode(Other()), 7)
+    b'event: keepalive\\ndata: {"type":"keepalive","sequence_number":7}\\n\\n'
+    """
+    places = enumerate(map(around_number, events.split(_BETWEEN)[:-1]), first)
+    return b"".join(b"%b%d%b" % (before, number, after) + _BETWEEN for number, (before, after) in places)
 
 
-def _usage_object(usage: Usage) -> dict[str, Any]:
-    counted = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    said: dict[str, Any] = {name: value for name, value in counted.items() if value is not None}
-    if usage.input_tokens is not None and usage.output_tokens is not None:
-        said["total_tokens"] = usage.input_tokens + usage.output_tokens
-    if usage.cached_tokens is not None:
-        said["input_tokens_details"] = {"cached_tokens": usage.cached_tokens}
-    if usage.reasoning_tokens is not None:
-        said["output_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
-    return said
+def around_number(event: bytes) -> tuple[bytes, bytes]:
+    """Return what stands before and after the number of an event that was written without."""
+    name_at = event.index(_TYPE) + len(_TYPE)
+    at = event.index(b'"', name_at) + 1
+    return event[:at] + b',"sequence_number":', event[at:]
+
+
+_BETWEEN = b"\n\n"
+_TYPE = b'data: {"type":"'

@@ -1,10 +1,7 @@
 """A real llama.cpp server for a test: installed on first use, made anew when its pins or its model change."""
 
-import hashlib
-import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -12,42 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from environments import environment
+
 HERE = Path(__file__).parent
 START_S = 30.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback needs no proxy
 
 
-class CannotInstall(Exception):
-    """The wheel is not to be had on this machine; the message is one line."""
-
-
 def install(cache: Path) -> Path:
     """Return a folder with a virtual environment `venv` and a model `tiny.gguf`; raises CannotInstall."""
-    pins, maker = HERE / "requirements.txt", HERE / "make_model.py"
-    sources = pins.read_bytes() + maker.read_bytes() + (HERE / "words.py").read_bytes()
-    folder = cache / hashlib.sha256(sources + sys.version.encode()).hexdigest()[:16]
-    made = folder / "made"  # written last: a folder without it was left half-way
-    if made.exists():
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    venv = folder / "venv"
-    python = venv / "bin" / "python"
-    if uv := shutil.which("uv"):
-        steps = [
-            [uv, "venv", "--quiet", "--python", sys.executable, venv],
-            [uv, "pip", "install", "--quiet", "--python", python],
-        ]
-    else:
-        steps = [[sys.executable, "-m", "venv", venv], [python, "-m", "pip", "install", "--quiet"]]
-    steps[1] += ["--require-hashes", "-r", pins]
-    for step in steps:
-        done = subprocess.run(step, capture_output=True, text=True, check=False)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise CannotInstall(f"llama.cpp cannot be installed here: {reason}")
-    subprocess.run([python, maker, folder / "tiny.gguf"], check=True, capture_output=True)
-    made.touch()
-    return folder
+    maker = HERE / "make_model.py"
+
+    def make_model(folder: Path) -> None:
+        python = folder / "venv" / "bin" / "python"
+        subprocess.run([python, maker, folder / "tiny.gguf"], check=True, capture_output=True)
+
+    return environment(cache, HERE / "requirements.txt", maker, HERE / "words.py", complete=make_model)
 
 
 @contextmanager
