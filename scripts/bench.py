@@ -329,6 +329,27 @@ def frames(work: Path) -> None:
             print(f"frames {name} ({api}): decoding {decoding:.2f} us/frame, reading {reading:.2f}", flush=True)
 
 
+def recorder(work: Path) -> None:
+    """What recording adds to 50 streams at once, each of 100 tokens at 20 ms; the recorder has a core of its own."""
+    for how, load in (("spread", ("--rate", "23")), ("in step", ("--concurrency", "50"))):
+        for http2 in ((), ("--http2",)):
+            out = work / f"{how}{len(http2)}.jsonl"
+            with truth_server(work, ttft_us=200_000, itl_us=20_000, tokens=100) as (port, _):
+                where = ["--upstream", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0", "--out", out]
+                command = ["taskset", "-c", CLIENT_CORE, sys.executable, "-m", "loadgen", "record", *map(str, where)]
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                assert process.stdout is not None
+                url = re.search(r"http://\S+", process.stdout.readline())
+                assert url is not None
+                asked = [sys.executable, "-m", "loadgen", "run", url[0], *PROMPT, *load, "--duration", "8s", *http2]
+                run = [*asked, "--out", str(work / out.stem)]
+                subprocess.run(["taskset", "-c", SERVER_CORE, *run], check=True, stdout=subprocess.DEVNULL)
+                process.terminate()
+                said = process.communicate()[1]
+            added = re.findall(r"added +(.*)", said)
+            print(f"recorder {'HTTP/2' if http2 else 'HTTP/1.1'} {how}: {'; '.join(added)}", flush=True)
+
+
 def _least_us(do: Callable[[], None]) -> float:
     took = []
     for _ in range(60):
@@ -345,6 +366,7 @@ BENCHES: dict[str, Callable[[Path], None]] = {
     "cost": cost,
     "requests": requests,
     "memory": memory,
+    "recorder": recorder,
     "start": start,
     "import": imports,
 }

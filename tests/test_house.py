@@ -27,7 +27,7 @@ OWNERS = {
     "httptools": {"net", "servers"},
     "httpx": {"net/second.py", "net/complaints.py", "plan/signing.py"},
     "httpcore": {"net/second.py"},
-    "h2": {"net/complaints.py"},
+    "h2": {"net/complaints.py", "servers/recorder/http2.py"},
     "botocore": {"plan/signing.py"},
     "ssl": {"net/tls.py"},
     "tokenizers": {"plan/recordings/tokens.py"},

@@ -9,6 +9,7 @@ from loadgen import __version__
 from loadgen.cli.imports import import_
 from loadgen.cli.plan import plan
 from loadgen.cli.probe import probe
+from loadgen.cli.record import record
 from loadgen.cli.run import run
 from loadgen.cli.simulate import simulate
 from loadgen.cli.summary import recover, summary
@@ -33,7 +34,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-for command in (run, sweep, table, summary, probe, plan, simulate, recover):
+for command in (run, sweep, table, summary, probe, plan, record, simulate, recover):
     app.command()(command)
 app.command("import")(import_)
 

@@ -24,8 +24,8 @@ from loadgen.plan.recordings.ours import RecordedRequest
 from loadgen.plan.render import Keys, Sign
 from loadgen.plan.schedule import SECOND_NS
 from loadgen.results.outcome import NATURAL, Rules
-from loadgen.results.secrets import masked_header, masked_login, masked_path
-from loadgen.wire.secrets import MASK
+from loadgen.results.secrets import masked_login
+from loadgen.wire.secrets import MASK, masked_header, masked_path
 
 T = TypeVar("T")
 

@@ -214,6 +214,8 @@ def _recorded(path: Path, what: What) -> list[RecordedRequest]:
     if loaded.kind != OWN:
         refused = f", {loaded.refused} rows refused" if loaded.refused else ""
         typer.echo(f"note: {path} is read as {loaded.kind}: {len(loaded.requests)} requests{refused}", err=True)
+    elif loaded.refused:
+        typer.echo(f"note: {path}: its last line breaks off and is left out", err=True)
     return loaded.requests
 
 

@@ -23,7 +23,8 @@ from loadgen.plan.schedule import SECOND_NS, Schedule
 from loadgen.results.journal import Journal
 from loadgen.results.record import Planned
 from loadgen.results.rundir import Plan, RunDir
-from loadgen.results.secrets import masked_arguments, masked_path
+from loadgen.results.secrets import masked_arguments
+from loadgen.wire.secrets import masked_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

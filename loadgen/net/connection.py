@@ -160,6 +160,11 @@ class Connection:
         self.exchange = None
         self.close()
 
+    def watch(self, wanted: bool) -> None:
+        """Have the pump read on, or no more until told."""
+        if self._is_alive:
+            self._pump.watch(self, wanted)
+
     def close(self) -> None:
         """Close the socket; breaks the cycle with the parser, so that nothing waits for a collector."""
         if self._is_alive:
@@ -294,6 +299,8 @@ class Connection:
             self._tls.keep_session()
         keep = ending is COMPLETE and not self._stray and not self._unwritten and not exchange.is_head
         if keep and self._sized and self._reusable:
+            if exchange.held is not None:
+                self.watch(True)
             self._on_idle(self, True)
         else:
             self.close()
@@ -316,9 +323,11 @@ class Connection:
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200 and status != 101:
-            return
         exchange = self.exchange
+        if status < 200 and status != 101:
+            if exchange is not None and exchange.on_interim is not None and not self._complete:
+                exchange.on_interim(status, self._headers)
+            return
         if self._complete or exchange is None:
             return
         self._status = status

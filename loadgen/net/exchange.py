@@ -1,5 +1,6 @@
 """One request and what becomes of it on the network: the value that connections, the pump and the driver share."""
 
+from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
 import trio
@@ -50,8 +51,10 @@ class Exchange:
         "ending",
         "first_sent_ns",
         "head",
+        "held",
         "is_head",
         "lingering",
+        "on_interim",
         "owner",
         "reads",
         "resent",
@@ -86,6 +89,9 @@ class Exchange:
         self.transport: str | None = None  # "http/1.1" or "http/2", once it is sent
         self.scope: trio.CancelScope | None = None  # while connecting or writing
         self.wire: Wire | None = None  # what carries it now
+        self.held: trio.Event | None = None  # while no more of the answer is to be read: set when it is again
+        # Told of interim responses (103), where somebody wants to know.
+        self.on_interim: Callable[[int, list[tuple[bytes, bytes]]], None] | None = None
 
     def again(self) -> None:
         """Make it ready for its second sending: no byte of an answer came to the first."""
@@ -93,6 +99,21 @@ class Exchange:
         self.ending = self.end_ns = self.connected_ns = self.sent_ns = None
         self.stamps = "kernel"
         self.untaken, self.lingering, self.resent = False, False, True
+
+    def hold(self) -> None:
+        """Have no more of the answer read for now: who takes it does not keep up."""
+        if self.held is None:
+            self.held = trio.Event()
+            if self.wire is not None:
+                self.wire.watch(False)
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        if self.held is not None:
+            self.held.set()
+            self.held = None
+            if self.wire is not None:
+                self.wire.watch(True)
 
     def abandon(self, ending: Ending, at_ns: int) -> None:
         """End it from our side, wherever it is; the first end stands."""
@@ -117,3 +138,6 @@ class Wire(Protocol):
 
     def abort(self) -> None:
         """Close at once, telling nobody."""
+
+    def watch(self, wanted: bool) -> None:
+        """Read on, or no more until told."""

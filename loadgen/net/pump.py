@@ -46,6 +46,10 @@ class Pump:
         if self._connections.pop(connection.fd, None) is not None:
             self._epoll.unregister(connection.fd)
 
+    def watch(self, connection: Connection, wanted: bool) -> None:
+        """Read a connection no more, or again; what breaks it is seen either way."""
+        self._epoll.modify(connection.fd, select.EPOLLIN if wanted else 0)
+
     def read(self, connection: Connection) -> None:
         """Read one connection now, out of turn."""
         connection.read(wall_offset_ns() - self.epoch_ns, self._floor_ns)

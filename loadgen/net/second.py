@@ -247,6 +247,8 @@ class Sending:
                 break
             if self.ending is None and exchange.ending is None:
                 self._take(chunk)
+            if exchange.held is not None:
+                await exchange.held.wait()
         self.end(COMPLETE)
         await response.stream.aclose()
 

@@ -1,33 +1,9 @@
-"""What must never be stored: keys in headers and in query strings."""
+"""What must never be stored of a command line: keys in headers, logins and query strings."""
 
 import re
 from collections.abc import Callable
 
-from loadgen.wire.secrets import MASK, names_secret
-
-
-def masked_header(name: str, value: str) -> str:
-    """Return the value, or a mask where the header's name says that it is a secret.
-
-    >>> masked_header("X-Api-Key", "abc"), masked_header("accept", "text/plain")
-    ('***', 'text/plain')
-    """
-    return MASK if names_secret(name) else value
-
-
-def masked_path(path: str) -> str:
-    """Return a path whose query holds no secret.
-
-    >>> masked_path("/v1/chat?api-version=1&api-key=abc")
-    '/v1/chat?api-version=1&api-key=***'
-    """
-    before, mark, query = path.partition("?")
-    return before + mark + "&".join(map(_masked_pair, query.split("&")))
-
-
-def _masked_pair(pair: str) -> str:
-    name, equals, _ = pair.partition("=")
-    return f"{name}={MASK}" if equals and names_secret(name) else pair
+from loadgen.wire.secrets import MASK, masked_header, masked_path
 
 
 def masked_login(url: str) -> str:

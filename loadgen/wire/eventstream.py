@@ -138,6 +138,20 @@ def encode(headers: Mapping[str, str], payload: bytes) -> bytes:
     for name, text in headers.items():
         key, value = name.encode(), text.encode("utf-8", "replace")
         raw += bytes([len(key)]) + key + bytes([_STRING]) + _LENGTH.pack(len(value)) + value
-    lengths = _PRELUDE.pack(_LEAST_BYTES + len(raw) + len(payload), len(raw), 0)[:8]
-    message = lengths + _CRC.pack(crc32(lengths)) + raw + payload
+    return _message(raw, payload)
+
+
+def with_payload(message: bytes, payload: bytes) -> bytes:
+    """Return a whole message with its headers as they were and another payload.
+
+    >>> with_payload(encode({"a": "b"}, b"{}"), b"[]") == encode({"a": "b"}, b"[]")
+    True
+    """
+    length = int.from_bytes(message[4:8])
+    return _message(message[_PRELUDE_BYTES : _PRELUDE_BYTES + length], payload)
+
+
+def _message(headers: bytes | bytearray, payload: bytes) -> bytes:
+    lengths = _PRELUDE.pack(_LEAST_BYTES + len(headers) + len(payload), len(headers), 0)[:8]
+    message = lengths + _CRC.pack(crc32(lengths)) + headers + payload
     return message + _CRC.pack(crc32(message))

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from loadgen.errors import UsageError
 from loadgen.plan.recordings.edits import Edits
+from loadgen.plan.recordings.importers.found import Asked
+from loadgen.plan.recordings.importing import load
 from loadgen.plan.recordings.ours import (
     RecordedFrame,
     RecordedRequest,
@@ -203,6 +205,18 @@ def test_line_ends_may_be_crlf_and_the_last_may_lack_its_own(tmp_path):
     path.write_bytes(b'{"path": "/a"}\r\n{"path": "/b"}')
 
     assert ["/a", "/b"] == [request.path for request in read_recording(path)]
+
+
+def test_a_torn_last_line_is_left_out_and_one_before_the_last_is_not(tmp_path):
+    path = tmp_path / "recording.jsonl"
+    path.write_bytes(b'{"path": "/a"}\n{"path": "/b')
+
+    loaded = load(path, asked=Asked())
+    path.write_bytes(b'{"path": "/b\n{"path": "/a"}\n')
+
+    assert (["/a"], 1) == ([request.path for request in loaded.requests], loaded.refused)
+    with pytest.raises(UsageError, match=":1: "):
+        load(path, asked=Asked())
 
 
 def test_prompts_are_read_in_both_forms(tmp_path):

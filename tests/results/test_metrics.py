@@ -9,10 +9,11 @@ from loadgen.errors import UsageError
 from loadgen.results.finish import frame_gaps
 from loadgen.results.metrics import METRICS
 from loadgen.results.record import Planned, Row
-from loadgen.results.secrets import masked_arguments, masked_header, masked_path
+from loadgen.results.secrets import masked_arguments
 from loadgen.results.slo import parse_slo, with_good
 from loadgen.results.tables import frames_table, requests_table
 from loadgen.wire.events import FRAME_KINDS
+from loadgen.wire.secrets import masked_header, masked_path
 
 MS = 1_000_000
 

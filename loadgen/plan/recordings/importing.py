@@ -19,13 +19,12 @@ from loadgen.plan.recordings.edits import asked_of
 from loadgen.plan.recordings.importers import OWN, recognise
 from loadgen.plan.recordings.importers.content import opened
 from loadgen.plan.recordings.importers.found import Asked, Refused
-from loadgen.plan.recordings.ours import RecordedRequest, parse_recording
+from loadgen.plan.recordings.ours import RecordedRequest, encode_line, parse_recording
 from loadgen.plan.recordings.spreading import SPREADS
 from loadgen.plan.recordings.survey import UNKNOWN_NS, Refusals, Survey, is_ascending, quantum_ns, tokens_of
 
 _SECOND_NS = 1_000_000_000
 
-_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(RecordedRequest).decode
 
 
@@ -125,13 +124,14 @@ class Loaded:
 def load(path: Path, *, asked: Asked) -> Loaded:
     """Return the requests of any source that is known, their `at_s` from the earliest on; raises UsageError.
 
-    Our own recordings are taken strictly: a line that is wrong is an error there.
+    Our own recordings are taken strictly: a line that is wrong is an error there, but for a torn last one.
     """
     refusals = Refusals()
     with opened(path) as content:
         kind = recognise(content)
         if kind.name == OWN:
-            return Loaded(parse_recording(str(path), content.lines()), OWN)
+            requests, is_torn = parse_recording(str(path), content.lines())
+            return Loaded(requests, OWN, refused=int(is_torn))
         found = list(_requests(kind.read(content, asked), refusals, Changes()))
         _check_any(content.name, len(found), refusals)
     earliest = min((at_ns for _, at_ns, _ in found if at_ns is not None), default=0)
@@ -211,7 +211,7 @@ def _kept(offsets: array[int], changes: Changes) -> array[int]:
 
 
 def _line(request: RecordedRequest, at_s: float | None) -> bytes:
-    return _encode(msgspec.structs.replace(request, at_s=at_s)) + b"\n"
+    return encode_line(msgspec.structs.replace(request, at_s=at_s))
 
 
 def _seconds(offset_ns: int, speed: float) -> float | None:

@@ -8,7 +8,8 @@ import binascii
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -126,45 +127,68 @@ def parse_line(line: bytes) -> RecordedRequest:
 
 def read_recording(path: Path) -> list[RecordedRequest]:
     """Return the requests of a recording file (`-` is standard input), in its order; raises UsageError."""
-    return read_lines(path, parse_line, noun="request", hint=_HINT)
+    with _reading(path) as lines:
+        return parse_recording(str(path), enumerate(lines, 1))[0]
 
 
-def parse_recording(name: str, lines: Iterable[tuple[int, bytes]]) -> list[RecordedRequest]:
-    """Return the requests of a recording's numbered lines; raises UsageError."""
-    return _parsed(name, lines, parse_line, noun="request", hint=_HINT)
+def parse_recording(name: str, lines: Iterable[tuple[int, bytes]]) -> tuple[list[RecordedRequest], bool]:
+    """Return the requests of a recording's numbered lines, and whether its last line is torn; raises UsageError.
+
+    A last line that breaks off is no fault of the recording: whoever wrote it was killed over it.
+    """
+    requests, torn = _parsed(name, lines, parse_line, noun="request", hint=_HINT)
+    return requests, torn is not None
 
 
 def read_lines(path: Path, parse: Callable[[bytes], T], *, noun: str, hint: str) -> list[T]:
     """Return one value a line, blank lines skipped; raises UsageError naming the line that is wrong."""
-    try:
-        with _opened(path) as lines:
-            return _parsed(str(path), enumerate(lines, 1), parse, noun=noun, hint=hint)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="check the file's name and permissions") from None
+    with _reading(path) as lines:
+        values, torn = _parsed(str(path), enumerate(lines, 1), parse, noun=noun, hint=hint)
+    if torn is not None:
+        raise torn
+    return values
 
 
 def _parsed(
     name: str, lines: Iterable[tuple[int, bytes]], parse: Callable[[bytes], T], *, noun: str, hint: str
-) -> list[T]:
+) -> tuple[list[T], UsageError | None]:
+    """Return the lines' values, and what is wrong with the last line where that breaks off."""
     values: list[T] = []
+    torn: UsageError | None = None
     for number, line in lines:
         if line.isspace():
             continue
+        if torn is not None:
+            raise torn
         try:
             values.append(parse(line.rstrip(b"\r\n")))
         except (ValueError, RecursionError, msgspec.ValidationError, msgspec.DecodeError) as error:
-            raise UsageError(f"{name}:{number}: {error}", hint=hint) from None
+            torn = UsageError(f"{name}:{number}: {error}", hint=hint)
+            if "truncated" not in str(error):
+                raise torn from None
+    if torn is not None and not values:
+        raise torn
     if not values:
         raise UsageError(f"{name}: no {noun} in it", hint=f"give a file with at least one {noun}")
-    return values
+    return values, torn
 
 
-def _opened(path: Path) -> BinaryIO:
-    return sys.stdin.buffer if str(path) == "-" else path.open("rb")
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="check the file's name and permissions") from None
+
+
+def encode_line(request: RecordedRequest) -> bytes:
+    """Return the request as a line that `parse_line` reads back equal, its line end with it."""
+    return _encoder.encode(request) + b"\n"
 
 
 def write_recording(path: Path, requests: Iterable[RecordedRequest]) -> None:
     """Write a recording file that `read_recording` reads back equal."""
     with path.open("wb") as file:
         for request in requests:
-            file.write(_encoder.encode(request) + b"\n")
+            file.write(encode_line(request))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import trio
 
-from loadgen.servers.simulated.outbox import Outbox
+from loadgen.servers.outbox import Outbox
 from loadgen.servers.simulated.request import Request, RequestReader
 from loadgen.servers.simulated.responses import CONTINUE
 

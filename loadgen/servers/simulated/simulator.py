@@ -1,22 +1,16 @@
 """The server: a listening socket, a task for each connection, one metronome."""
 
-import errno
 import socket
 
 import trio
 
+from loadgen.servers.listener import accept, listen
 from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.model import Model
 from loadgen.servers.simulated.pacing import Pacing
 from loadgen.servers.simulated.room import Room
 from loadgen.servers.simulated.service import Service
 from loadgen.servers.simulated.tally import Tally
-
-_BACKLOG = 4096
-# Connections accepted before reading gets its turn.
-_BATCH = 64
-_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_RETRY_S = 0.05
 
 
 class Simulator:
@@ -67,48 +61,21 @@ async def serve(
 
     Port 0 takes any free one. Raises OSError when the address cannot be bound.
     """
-    listener = await _listen(host, port)
+    listener = await listen(host, port)
     try:
         room = Room(model)
         try:
             service = Service(room)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(room.metronome.run)
-                nursery.start_soon(_accept, listener, service, nursery)
+
+                def welcome(connected: socket.socket) -> None:
+                    connection = Connection(connected, nursery=nursery, respond=service.respond)
+                    nursery.start_soon(connection.run)
+
+                nursery.start_soon(accept, listener, welcome)
                 task_status.started(Simulator(room, host=host, port=listener.getsockname()[1]))
         finally:
             room.metronome.close()
     finally:
         listener.close()
-
-
-async def _listen(host: str, port: int) -> socket.socket:
-    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = found[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setblocking(False)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-async def _accept(listener: socket.socket, service: Service, nursery: trio.Nursery) -> None:
-    while True:
-        await trio.lowlevel.wait_readable(listener)
-        for _ in range(_BATCH):
-            try:
-                connected, _ = listener.accept()
-            except BlockingIOError:
-                break
-            except OSError as error:
-                if error.errno in _OUT_OF_DESCRIPTORS:
-                    # The kernel keeps the client waiting; asking again at once would spin.
-                    await trio.sleep(_RETRY_S)
-                break
-            connection = Connection(connected, nursery=nursery, respond=service.respond)
-            nursery.start_soon(connection.run)
