@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from loadgen.results.slo import Slo
 
 
+_FLAG_CHANGE_PCT = 10.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
     """The options that judge, as they were given."""
@@ -22,12 +25,14 @@ class Judging:
     goals: Mapping[str, Any] = field(default_factory=dict)
     require_valid: bool | None = None  # None: gates and goals require it
     junit: Path | None = None
-    baseline: Path | None = None  # a run's folder: what changes are counted from
+    baseline: Path | None = None  # a run's folder: what changes are counted from, and not the recording
+    flag_change: float | None = None  # percent; None: as the run was told, or 10
 
     @property
     def asks_anything(self) -> bool:
         """Whether a run is to be judged anew."""
-        return bool(self.slo or self.fail_if or self.goals or self.baseline) or self.require_valid is not None
+        given = self.slo or self.fail_if or self.goals or self.baseline
+        return bool(given) or self.require_valid is not None or self.flag_change is not None
 
     @property
     def requires_valid(self) -> bool:
@@ -35,8 +40,10 @@ class Judging:
             return self.require_valid
         return bool(self.fail_if or self.goals)
 
-    def check(self, classes: Collection[str]) -> None:
+    def check(self, classes: Collection[str], *, has_recorded: bool) -> None:
         """Refuse what could not be judged, before anything is sent; raises UsageError.
+
+        `has_recorded` says whether there are recorded answers: changes are counted from them.
 
         What judges loads polars, so a run that has nothing to check does not load it before it is over.
         """
@@ -47,9 +54,10 @@ class Judging:
                 parse_slo(text)
         if self.fail_if or self.goals:
             for gate in self._gates(classes):
-                if gate.quantity.is_change and self.baseline is None:
+                if gate.quantity.is_change and self.baseline is None and not has_recorded:
                     raise UsageError(
-                        f"gate {gate}: there is nothing to count a change from", hint="name a run with --baseline RUN"
+                        f"gate {gate}: there is nothing to count a change from",
+                        hint="name a run with --baseline RUN, or replay a recording that has answers",
                     )
         if self.baseline is not None:
             self._before([])
@@ -59,13 +67,20 @@ class Judging:
             raise UsageError(f"{self.junit}: this is a folder", hint="give --junit a file in it")
 
     def summarise(self, measured: "Measured", process: dict[str, Any]) -> dict[str, Any]:
-        """Return the run's summary with its gates judged."""
+        """Return the run's summary, held against the recording where that had answers, with its gates judged."""
         from loadgen.report.gates import evaluate
+        from loadgen.report.recorded import against_recording, replay_of
         from loadgen.report.summary import summarise
 
         made = summarise(measured, process)
         gates = self._gates(classes=None)
-        results = evaluate(gates, measured, made, before=self._before(measured.slos) if gates else None)
+        before, now = self._before(measured.slos) if gates else None, None
+        if (replay := replay_of(measured)) is not None:
+            told = self.flag_change if self.flag_change is not None else measured.manifest["config"].get("flag_change")
+            made["recorded"] = against_recording(replay, flag_change=_FLAG_CHANGE_PCT if told is None else told)
+            if before is None:
+                now, before = ((side.measured, side.numbers) for side in (replay.now, replay.was))
+        results = evaluate(gates, measured, made, before=before, now=now)
         return made | {"gates": [result.as_json() for result in results], "requires_valid": self.requires_valid}
 
     def conclude(self, summary: dict[str, Any]) -> int:

@@ -95,6 +95,12 @@ Drain = Annotated[
     str | None,
     typer.Option(help="Wait for answers after the last send; by default the deadline.", rich_help_panel=_WHEN),
 ]
+KeepSessions = Annotated[
+    bool,
+    typer.Option(
+        "--keep-sessions", help="A request waits for the one before it in its session.", rich_help_panel=_WHEN
+    ),
+]
 MaxConcurrency = Annotated[
     int | None, typer.Option(min=1, help="Arrivals beyond this many in flight wait.", rich_help_panel=_WHEN)
 ]
@@ -166,8 +172,20 @@ RequireValid = Annotated[
     ),
 ]
 Junit = Annotated[Path | None, typer.Option(help="Write the gates as JUnit XML.", rich_help_panel=_JUDGE)]
+FlagChange = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        metavar="PERCENT",
+        help="Flag a change of so much for the worse; 10 if not given.",
+        rich_help_panel=_JUDGE,
+    ),
+]
 Baseline = Annotated[
-    Path | None, typer.Option(metavar="RUN", help="The run that -change-pct gates count from.", rich_help_panel=_JUDGE)
+    Path | None,
+    typer.Option(
+        metavar="RUN", help="The run that -change-pct gates count from; else the recording.", rich_help_panel=_JUDGE
+    ),
 ]
 Out = Annotated[Path | None, typer.Option(help="Run folder; by default results/<utc>-<label>.", rich_help_panel=_KEEP)]
 Label = Annotated[str | None, typer.Option(help="A word for this run.", rich_help_panel=_KEEP)]

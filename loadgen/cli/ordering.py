@@ -45,7 +45,12 @@ def order_of(options: Mapping[str, Any]) -> Order:
     route, headers = route_of(options), headers_of(options)
     plan = plan_of(_picked(What, options), _picked(When, options))
     requests, schedule = plan.requests, plan.schedule
-    judging_of(options).check({request.klass for request in requests if request.klass is not None})
+    judging_of(options).check(
+        {request.klass for request in requests if request.klass is not None},
+        has_recorded=any(request.response is not None for request in requests),
+    )
+    if options["keep_sessions"] and all(request.session is None for request in requests):
+        raise UsageError("--keep-sessions: no request is of a session", hint="recordings name it with `session`")
     keys, sign = keys_of(options, requests)
     folder = options["out"] or _default_folder(options["label"])
     conduct = Conduct(
@@ -54,6 +59,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
         deadline_from=options["deadline_from"],
         drain_ns=None if options["drain"] is None else round(seconds(options["drain"], option="--drain") * SECOND_NS),
         max_concurrency=options["max_concurrency"],
+        keep_sessions=options["keep_sessions"],
         retries=Retries(most=options["retries"], cap_s=duration_ns(options, "retry_cap") / SECOND_NS),
         seed=options["seed"],
         sends_request_id=options["request_id"],

@@ -23,6 +23,7 @@ def summary(
     require_valid: o.RequireValid = None,
     junit: o.Junit = None,
     baseline: o.Baseline = None,
+    flag_change: o.FlagChange = None,
     json: o.Json = False,
 ) -> None:
     """Print a finished run's summary again, from its rows; --slo and --fail-if judge them anew."""
@@ -32,13 +33,21 @@ def summary(
 
     rundir = RunDir.finished(run)
     stored = rundir.read_summary()
-    judging = Judging(slo=slo or [], fail_if=fail_if or [], require_valid=require_valid, junit=junit, baseline=baseline)
+    judging = Judging(
+        slo=slo or [],
+        fail_if=fail_if or [],
+        require_valid=require_valid,
+        junit=junit,
+        baseline=baseline,
+        flag_change=flag_change,
+    )
     if judging.asks_anything:
         measured = Measured.read(rundir, [parse_slo(text) for text in slo or stored["slo"]])
-        judging.check(measured.offered["class"].drop_nulls().unique())
+        classes = measured.offered["class"].drop_nulls().unique()
+        judging.check(classes, has_recorded=measured.recorded is not None)
         stored = judging.summarise(measured, stored["process"])
     else:
-        judging.check(())
+        judging.check((), has_recorded=False)
     # Without a new judgement a JUnit file tells the run's own.
     code = judging.conclude(stored) if judging.asks_anything or junit else EXIT_FINE
     print_summary(stored, as_json=json)

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, Protocol
@@ -14,6 +14,7 @@ from loadgen.drive.flight import Flight
 from loadgen.drive.pacer import Pacer
 from loadgen.drive.retries import Retries
 from loadgen.drive.slots import Slots
+from loadgen.drive.turns import Turns
 from loadgen.net.exchange import Exchange
 from loadgen.plan.recordings.nonces import Nonces
 from loadgen.plan.render import Rendered, RenderedRequest, Sign
@@ -49,6 +50,7 @@ class Conduct:
     deadline_from: Literal["sent", "due"] = "sent"  # due: waiting and every attempt count (closed loop: from fired)
     drain_ns: int | None = None  # after the last submission; None: as long as deadlines let it
     max_concurrency: int | None = None
+    keep_sessions: bool = False  # a request waits for the one before it in its session
     retries: Retries = field(default_factory=Retries)
     seed: int = 0  # of the jitter of retries
     sends_request_id: bool = True
@@ -78,6 +80,7 @@ class Driver:
         self._journal = journal
         self._conduct = conduct
         self._slots = Slots(conduct.max_concurrency) if conduct.max_concurrency else None
+        self._turns = Turns() if conduct.keep_sessions else None
         self._deadlines = Deadlines(
             conduct.deadline_ns, now=pacer.now, expire=lambda flight: self._end(flight, Ending("deadline"))
         )
@@ -120,9 +123,7 @@ class Driver:
         if not self._is_stopped:
             self._is_stopped = True
             self._submitting.cancel()
-            self._no_more_retries.set()
-            if self._slots is not None:
-                self._slots.close()
+            self._admit_no_more()
         else:
             self._give_up(reason)
 
@@ -221,6 +222,8 @@ class Driver:
     def _release(self, flight: Flight) -> None:
         flight.fired_ns = self._pacer.now()
         self._flights[flight.exchange] = flight
+        if self._turns is not None and flight.attempt == 1 and (session := flight.request.session) is not None:
+            flight.turn = self._turns.next_of(session, flight.place, is_warmup=flight.is_warmup)
         if self._conduct.deadline_from == "due" and flight.attempt == 1:
             self._deadlines.add(flight, flight.fired_ns if flight.due_ns is None else flight.due_ns)
 
@@ -240,6 +243,8 @@ class Driver:
             self._release(flight)
         self._deadlines.drop(flight)
         del self._flights[last_exchange]
+        if self._turns is not None and flight.turn is not None:
+            self._turns.end(flight.turn)
         if not self._flights and self._all_home is not None:
             self._all_home.set()
         self.outcomes[row.outcome] += 1
@@ -247,9 +252,13 @@ class Driver:
 
     async def _attempt(self, flight: Flight) -> None:
         exchange = flight.exchange
-        has_slot, admitted_ns = True, flight.fired_ns
-        if self._slots is not None and not self._slots.take_now():
-            has_slot = await self._takes_slot(self._slots, exchange)
+        has_turn, admitted_ns = True, flight.fired_ns
+        if self._turns is not None and flight.turn is not None and not flight.turn.has_come:
+            has_turn = await self._waits(exchange, self._turns.take(flight.turn))
+            admitted_ns = self._pacer.now()
+        has_slot = has_turn
+        if has_turn and self._slots is not None and not self._slots.take_now():
+            has_slot = await self._waits(exchange, self._slots.take())
             admitted_ns = self._pacer.now()
         if has_slot and not self._gave_up and exchange.ending is None:
             flight.admitted_ns = admitted_ns
@@ -260,12 +269,12 @@ class Driver:
             self._deadlines.drop(flight)
         self._lingering.drop(flight)
 
-    async def _takes_slot(self, slots: Slots, exchange: Exchange) -> bool:
-        has_slot = False
+    async def _waits(self, exchange: Exchange, to_go: Awaitable[bool]) -> bool:
+        may_go = False
         with trio.CancelScope() as exchange.scope:  # cancelled by a deadline that counts from due
-            has_slot = await slots.take()
+            may_go = await to_go
         exchange.scope = None
-        return has_slot
+        return may_go
 
     async def _backs_off(self, flight: Flight, row: Row) -> bool:
         """Wait as the rules of retries say; False when there is no further attempt."""
@@ -303,20 +312,23 @@ class Driver:
             self._all_home = trio.Event()
             with trio.move_on_after((self._conduct.deadline_ns if drain_ns is None else drain_ns) / SECOND_NS):
                 await self._all_home.wait()
-        self._no_more_retries.set()
+        self._admit_no_more()  # who is in flight has a deadline of its own
         if drain_ns is not None:
             self._give_up("drain")
-        elif self._slots is not None:  # who still waits is sent away; who is in flight has a deadline of its own
-            self._slots.close()
 
     def _give_up(self, reason: str) -> None:
         self._gave_up = True
-        self._no_more_retries.set()
-        if self._slots is not None:
-            self._slots.close()
+        self._admit_no_more()
         for flight in list(self._flights.values()):
             if flight.admitted_ns is not None:
                 self._end(flight, Ending("abandoned", reason))
+
+    def _admit_no_more(self) -> None:
+        """Send away who still waits: for a slot, for a turn, to be tried again."""
+        self._no_more_retries.set()
+        for waiting in (self._slots, self._turns):
+            if waiting is not None:
+                waiting.close()
 
     def _end(self, flight: Flight, ending: Ending) -> None:
         flight.exchange.abandon(ending, self._pacer.now())

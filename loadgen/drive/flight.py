@@ -3,6 +3,7 @@
 import time
 from email.utils import parsedate_to_datetime
 
+from loadgen.drive.turns import Turn
 from loadgen.net.exchange import Exchange
 from loadgen.plan.render import RenderedRequest
 from loadgen.results.outcome import Outcome, Rules, decide
@@ -25,6 +26,7 @@ class Flight:
         "reading",
         "request",
         "seq",
+        "turn",
     )
 
     def __init__(
@@ -48,6 +50,7 @@ class Flight:
         self.attempt = 1
         self.fired_ns: int | None = None
         self.admitted_ns: int | None = None
+        self.turn: Turn | None = None  # where sessions keep their order
 
     def again(self, exchange: Exchange, reading: Reading) -> None:
         """Begin the next attempt."""
@@ -60,7 +63,8 @@ class Flight:
         exchange, reading = self.exchange, self.reading
         ending = exchange.ending
         if ending is None:  # it never reached the network
-            return self._row("unsent", Ending("abandoned", "no_slot"))
+            has_turn = self.turn is None or self.turn.has_come
+            return self._row("unsent", Ending("abandoned", "no_slot" if has_turn else "no_turn"))
         reading.close(
             exchange.end_ns or 0,
             clean=ending.how == "complete",

@@ -13,6 +13,7 @@ import trio
 
 from loadgen import __version__
 from loadgen.drive.driver import Conduct, Driver
+from loadgen.drive.recorded import keep_recorded
 from loadgen.drive.run import Clock, conduct_run
 from loadgen.net.limits import check_limits, descriptor_limit
 from loadgen.net.reach import reach
@@ -88,6 +89,7 @@ def carry_out(
     rundir = RunDir.create(order.out)
     mix = Mix()
     rundir.write_plan(_plan(order, rendered, mix))
+    keep_recorded(order.requests, rendered, rundir.recorded_journal, rules=conduct.rules)
     journal = Journal(rundir.journal)
     manifest = _manifest(order, mix)
 

@@ -140,7 +140,21 @@ def _gate_name(goal: str) -> str:
 
 
 def evaluate(
-    gates: list[Gate], measured: Measured, summary: dict[str, Any], *, before: tuple[Measured, dict[str, Any]] | None
+    gates: list[Gate],
+    measured: Measured,
+    summary: dict[str, Any],
+    *,
+    before: tuple[Measured, dict[str, Any]] | None,
+    now: tuple[Measured, dict[str, Any]] | None = None,
 ) -> list[Result]:
-    """Hold a run against its gates; `before` is the run that changes are counted from."""
-    return [Result(gate, gate.quantity.value(measured, summary, before=before)) for gate in gates]
+    """Hold a run against its gates; `before` is what changes are counted from.
+
+    They are counted to `now`: the run itself, or those of its requests that `before` is about.
+    """
+    changed = now or (measured, summary)
+    return [
+        Result(gate, gate.quantity.value(*changed, before=before))
+        if gate.quantity.is_change
+        else Result(gate, gate.quantity.value(measured, summary))
+        for gate in gates
+    ]

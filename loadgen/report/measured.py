@@ -31,6 +31,7 @@ class Measured:
     start_s: float  # of the measurement window, from the run's start
     length_s: float
     slos: list[Slo]
+    recorded: "Recorded | None" = None
 
     @property
     def is_closed(self) -> bool:
@@ -60,6 +61,7 @@ class Measured:
             start_s=start_s,
             length_s=length_s,
             slos=slos,
+            recorded=Recorded.read(rundir),
         )
 
     def of_class(self, name: str) -> "Population":
@@ -76,6 +78,21 @@ class Measured:
     def _where(self, condition: pl.Expr) -> "Population":
         mine = self.offered.filter(condition)
         return Population(mine, self.gaps.join(mine, on=["seq", "attempt"], how="semi"))
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a recording says of its requests, by their `place` in it: rows like a run's, and frames."""
+
+    rows: pl.DataFrame
+    frames: pl.DataFrame
+
+    @classmethod
+    def read(cls, rundir: RunDir) -> "Recorded | None":
+        """Read it from a run's folder; None where the recording had no answers."""
+        if not rundir.recorded.is_file():
+            return None
+        return cls(pl.read_parquet(rundir.recorded), pl.read_parquet(rundir.recorded_frames))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from loadgen.report.numbertext import number
+from loadgen.report.recordedtext import beside, totals_beside, write_flagged, write_transitions
+
 _ORDER = (
     "ttft",
     "first_text",
@@ -30,8 +33,12 @@ def write_summary(summary: dict[str, Any], console: Console | None = None) -> No
     """Write a run's summary as a person reads it: its verdict first."""
     console = console or Console(highlight=False, soft_wrap=False, emoji=False)
     _verdict(summary["verdict"], console)
+    if (recorded := summary.get("recorded")) is not None:
+        write_flagged(recorded, console)
     _head(summary, console)
     _accounting(summary, console)
+    if recorded is not None:
+        write_transitions(recorded, console)
     if summary["classes"]:
         _classes(summary, console)
     _metrics(summary, console)
@@ -153,8 +160,10 @@ def _metrics(summary: dict[str, Any], console: Console) -> None:
     for name in (*_COLUMNS, "n", "excluded"):
         table.add_column(name, justify="right", no_wrap=True)
     for name, numbers in shown:
-        cells = [_number(numbers[column]) + ("*" if column in numbers["too_few_for"] else " ") for column in _COLUMNS]
+        cells = [number(numbers[column]) + ("*" if column in numbers["too_few_for"] else " ") for column in _COLUMNS]
         table.add_row(escape(_title(name)), *cells, str(numbers["n"]), f"{numbers['excluded_pct']:.1f} %")
+        for row in beside(summary.get("recorded"), name, _COLUMNS):
+            table.add_row(*row)
     console.print()
     console.print(table)
     if any(set(_COLUMNS) & set(numbers["too_few_for"]) for _, numbers in shown):
@@ -188,6 +197,7 @@ def _throughput(summary: dict[str, Any], console: Console) -> None:
             "per GPU": llm.get("output_tokens_per_sec_per_gpu"),
         }
         lines.append(("tokens/s", [f"{name} {value:,.1f}" for name, value in named.items() if value is not None]))
+        lines += totals_beside(summary.get("recorded"))
     if (flight := summary["in_flight"]) is not None:
         lines.append(
             (
@@ -236,10 +246,6 @@ def _lines(lines: list[tuple[str, list[str]]], console: Console) -> None:
 
 def _rate(per_second: float | None) -> str:
     return "-" if per_second is None else f"{per_second:.2f}/s"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
 
 
 def write_schedule(due_ns: Sequence[int], *, title: str, console: Console | None = None) -> None:

@@ -137,11 +137,16 @@ def _load(summary: dict[str, Any], manifest: dict[str, Any]) -> Iterator[Reason]
             "was the process, or its machine, paused?",
         )
     if generator["waited_for_a_slot"]:
+        keeps = manifest["config"].get("keep_sessions")
+        who = "the order of sessions" if keeps else "the cap"
+        if keeps and manifest["config"].get("max_concurrency"):
+            who = "the cap and the order of sessions"
         fact = (
-            f"the cap delayed {generator['waited_for_a_slot']} requests, {_ms(generator['slot_wait_p50_ms'])} at the "
+            f"{who} delayed {generator['waited_for_a_slot']} requests, {_ms(generator['slot_wait_p50_ms'])} at the "
             "median: the load was not the offered one"
         )
-        yield Reason("cap_delay", "warned", fact, "raise --max-concurrency, or read the *_from_due metrics")
+        remedy = "read the *_from_due metrics" if keeps else "raise --max-concurrency, or read the *_from_due metrics"
+        yield Reason("session_delay" if keeps else "cap_delay", "warned", fact, remedy)
     if summary["loop"] == "closed":
         fact = f"closed loop of {schedule['callers']} callers: the server set the pace"
         yield Reason("closed_loop", "warned", fact, "nothing here is about an arrival rate; --rate makes one")

@@ -11,6 +11,7 @@ from loadgen.results.histogram import Histogram, HistogramLog
 from loadgen.results.journal import read_journal
 from loadgen.results.metrics import METRICS
 from loadgen.results.record import Closed, Lags, Row, Sample, Sent
+from loadgen.results.recorded import write_recorded
 from loadgen.results.rundir import Plan, RunDir
 from loadgen.results.slo import parse_slo, with_good
 from loadgen.results.tables import frames_table, requests_table
@@ -33,7 +34,7 @@ class Finished:
 
 
 def finish(rundir: RunDir) -> Finished:
-    """Write schedule, requests, frames and histograms of a run from its journal; raises UsageError without one."""
+    """Write a run's tables, histograms and recorded answers from its journal; raises UsageError without one."""
     if not rundir.plan.is_file() or not rundir.journal.is_file():
         raise UsageError(f"{rundir.path}: there is no journal to finish", hint="`loadgen summary` shows a finished run")
     plan = rundir.read_plan()
@@ -78,6 +79,7 @@ def finish(rundir: RunDir) -> Finished:
     all_frames = pl.concat(frames).sort("seq", "attempt")
     all_frames.write_parquet(rundir.frames)
     _schedule_table(plan, requests).write_parquet(rundir.schedule)
+    write_recorded(rundir, plan)
     started_s = manifest["clock"]["started_unix_ns"] / 1e9
     _write_histograms(
         rundir.histograms, requests, all_frames, lags, started_s=started_s, length_s=_end_ns(closed, samples) / 1e9

@@ -57,6 +57,14 @@ class RunDir:
         return self.path / "schedule.parquet"
 
     @property
+    def recorded(self) -> Path:
+        return self.path / "recorded.parquet"
+
+    @property
+    def recorded_frames(self) -> Path:
+        return self.path / "recorded_frames.parquet"
+
+    @property
     def histograms(self) -> Path:
         return self.path / "latency.hlog"
 
@@ -67,6 +75,10 @@ class RunDir:
     @property
     def journal(self) -> Path:
         return self.path / "journal" / "records.msgpack"
+
+    @property
+    def recorded_journal(self) -> Path:
+        return self.path / "journal" / "recorded.msgpack"
 
     @property
     def plan(self) -> Path:

@@ -14,6 +14,7 @@ KINDS = pl.Enum(FRAME_KINDS)
 _IDENTITY: dict[str, pl.DataType] = {
     "run": pl.String(),
     "seq": pl.Int64(),
+    "place": pl.Int64(),  # in the recording
     "id": pl.String(),
     "attempt": pl.Int64(),
     "final": pl.Boolean(),
@@ -50,6 +51,7 @@ def requests_table(rows: Sequence[Row], planned: Sequence[Planned], *, run: str,
     identity: dict[str, list[object]] = {
         "run": [run] * len(rows),
         "seq": [row.seq for row in rows],
+        "place": [row.place for row in rows],
         "id": [plan.id for plan in plans],
         "attempt": [row.attempt for row in rows],
         "final": [True] * len(rows),  # the last attempt's is known when all are

@@ -1,8 +1,9 @@
 """A network in memory: answers by a script, on trio's clock."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import trio
 
 from loadgen.drive.driver import Conduct, Driver
@@ -89,10 +90,11 @@ class ScriptedNetwork:
         self.open -= 1
 
 
-def recorded(count: int = 1) -> list[RecordedRequest]:
-    import msgspec
-
-    return [RecordedRequest(path="/v1/chat/completions", body=msgspec.Raw(BODY)) for _ in range(count)]
+def recorded(count: int = 1, *, sessions: Sequence[str | None] = ()) -> list[RecordedRequest]:
+    return [
+        RecordedRequest(path="/v1/chat/completions", body=msgspec.Raw(BODY), session=session)
+        for session in sessions or [None] * count
+    ]
 
 
 def rendered(requests: list[RecordedRequest]) -> list[RenderedRequest]:
@@ -102,8 +104,17 @@ def rendered(requests: list[RecordedRequest]) -> list[RenderedRequest]:
 class Run:
     """A driver on a scripted network: run it inside trio, then look at its rows."""
 
-    def __init__(self, schedule: Schedule, script: Script, folder: Path, **conduct: object) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        script: Script,
+        folder: Path,
+        *,
+        sessions: Sequence[str | None] = (),
+        **conduct: object,
+    ) -> None:
         self.schedule = schedule
+        self._requests = rendered(recorded(schedule.recorded, sessions=sessions))
         self._script = script
         self.path = folder / "records"
         self._conduct = Conduct(run="test", **conduct)  # type: ignore[arg-type]
@@ -115,9 +126,8 @@ class Run:
         async with trio.open_nursery() as nursery:
             pacer = TrioPacer()
             self.network = ScriptedNetwork(self._script, pacer, nursery)
-            requests = rendered(recorded(self.schedule.recorded))
             self.driver = Driver(
-                self.schedule, requests, self.network, pacer=pacer, journal=journal, conduct=self._conduct
+                self.schedule, self._requests, self.network, pacer=pacer, journal=journal, conduct=self._conduct
             )
             if alongside is not None:
                 nursery.start_soon(alongside, self)

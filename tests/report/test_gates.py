@@ -715,7 +715,7 @@ def test_a_change_without_a_baseline_is_refused_before_anything_is_sent():
         Judging(goals={"llm.ttft-p95-change-pct": {"too_high": 10}}),
     ):
         with pytest.raises(UsageError, match="nothing to count a change from\nhint: name a run with --baseline"):
-            judging.check(())
+            judging.check((), has_recorded=False)
 
 
 # -- goals ---------------------------------------------------------------------

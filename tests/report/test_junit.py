@@ -104,4 +104,4 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
 )
 def test_a_file_that_cannot_be_is_refused_before_anything_is_sent(tmp_path, name, fact):
     with pytest.raises(UsageError, match=f"{fact}\nhint: "):
-        Judging(junit=tmp_path / name).check(())
+        Judging(junit=tmp_path / name).check((), has_recorded=False)
