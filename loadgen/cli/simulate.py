@@ -1,7 +1,9 @@
 """`loadgen simulate`: the simulated model server."""
 
+from contextlib import nullcontext
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -30,6 +32,9 @@ def simulate(
     slots: Annotated[int, typer.Option(help="Requests served at once; 0 is no limit.")] = 16,
     queue: Annotated[int, typer.Option(help="Requests that may wait; one more gets 503.")] = 64,
     seed: Annotated[int, typer.Option(help="Seed of lengths, texts and faults.")] = 1,
+    log: Annotated[
+        Path | None, typer.Option(help="Add a JSON line for each request: its moments by this server's clock.")
+    ] = None,
     reject_pct: Annotated[float, typer.Option(help="Answered 429 or 503.", rich_help_panel=_FAULTS)] = 0.0,
     cut_pct: Annotated[float, typer.Option(help="Cut in mid answer.", rich_help_panel=_FAULTS)] = 0.0,
     stall_pct: Annotated[float, typer.Option(help="Silent from mid answer on.", rich_help_panel=_FAULTS)] = 0.0,
@@ -71,26 +76,31 @@ def simulate(
         )
     except ValueError as error:
         raise UsageError(str(error), hint="see `loadgen simulate --help`") from None
-    _serve(model, host, port)
+    try:
+        with nullcontext() if log is None else log.open("ab") as file:
+            _serve(model, host, port, file)
+    except OSError as error:
+        raise UsageError(f"{log}: {error.strerror}", hint="give a --log that can be written") from None
 
 
-def _serve(model: "Model", host: str, port: int) -> None:
+def _serve(model: "Model", host: str, port: int, log: BinaryIO | None) -> None:
     import signal
 
     import trio
 
     from loadgen.net.limits import raise_descriptor_limit
-    from loadgen.servers.simulated import serve
+    from loadgen.servers.simulated import LedgerFile, serve
 
     raise_descriptor_limit()
     simulator: Simulator | None = None
+    ledger = None if log is None else LedgerFile(log)
 
     async def until_stopped() -> None:
         nonlocal simulator
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as stops:
             async with trio.open_nursery() as nursery:
                 simulator = await nursery.start(
-                    lambda task_status: serve(model, host=host, port=port, task_status=task_status)
+                    lambda task_status: serve(model, host=host, port=port, ledger=ledger, task_status=task_status)
                 )
                 typer.echo(f"simulated model server at {simulator.url}  (Ctrl-C stops it)")
                 await anext(aiter(stops))

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import msgspec
 import trio
 
 from loadgen.servers.simulated import Model, Simulator, serve
+from loadgen.servers.simulated.ledger import Reader
 from loadgen.wire.events import Event, Output, Usage
 from loadgen.wire.formats.openai import decode
 from loadgen.wire.framing import ServerSentEvents
@@ -20,11 +22,11 @@ MS = 1_000_000
 
 
 @asynccontextmanager
-async def simulated(**settings: Any) -> AsyncIterator[Simulator]:
+async def simulated(*, ledger: Reader | None = None, **settings: Any) -> AsyncIterator[Simulator]:
     """Serve a model that is quick where the test does not say otherwise."""
     model = Model(**{"ttft_ns": MS, "itl_ns": MS, "tokens": 5, **settings})
     async with trio.open_nursery() as nursery:
-        yield await nursery.start(serve, model)
+        yield await nursery.start(partial(serve, model, ledger=ledger))
         nursery.cancel_scope.cancel()
 
 

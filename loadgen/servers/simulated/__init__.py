@@ -41,9 +41,10 @@ A fault comes after at least one token where the answer is streamed, and keeps i
 slot, and fail only where a request wishes so.
 """
 
+from loadgen.servers.simulated.ledger import Entry, LedgerFile
 from loadgen.servers.simulated.model import Model
 from loadgen.servers.simulated.pacing import Pacing
 from loadgen.servers.simulated.simulator import Simulator, serve
 from loadgen.servers.simulated.tally import Tally
 
-__all__ = ["Model", "Pacing", "Simulator", "Tally", "serve"]
+__all__ = ["Entry", "LedgerFile", "Model", "Pacing", "Simulator", "Tally", "serve"]

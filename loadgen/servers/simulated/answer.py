@@ -7,6 +7,8 @@ from loadgen.servers.simulated.asked import Asked
 from loadgen.servers.simulated.babble import CALL
 from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.fate import Fate
+from loadgen.servers.simulated.ledger import End, Entry
+from loadgen.servers.simulated.request import Request
 from loadgen.servers.simulated.responses import RefusedError, stream_head, whole
 from loadgen.servers.simulated.rhythm import Rhythm
 from loadgen.servers.simulated.room import Room
@@ -22,22 +24,29 @@ _BURST = 64
 class Answer(ABC):
     """The course that all answers share; `over` once it has given its slot back."""
 
-    def __init__(self, fate: Fate, *, room: Room, slots: Slots, connection: Connection, close: bool) -> None:
+    def __init__(self, fate: Fate, *, room: Room, slots: Slots, connection: Connection, request: Request) -> None:
         self._fate = fate
+        self._request = request
+        self._received_ns = time.monotonic_ns()
         self._room = room
         self._slots = slots
         self._connection = connection
-        self._close = close
+        self._close = not request.keep_alive
+        self._input_tokens = 0
         self._said = 0
         self._due_ns = 0  # the next token's moment
-        self._stalled = False
+        self._end: End = "left"
+        self._started_ns: int | None = None
+        self._first_ns: int | None = None
+        self._last_ns: int | None = None
         self._rhythm = Rhythm(fate.itl_ns, model=room.model, seed=fate.jitter_seed)
         self.over = False
-        connection.on_leaving = self._abandon
+        connection.on_leaving = self._give_back
 
     def start(self) -> None:
         """Begin: a slot is held from now on."""
-        self._due_ns = time.monotonic_ns() + self._fate.first_ns
+        self._started_ns = time.monotonic_ns()
+        self._due_ns = self._started_ns + self._fate.first_ns
         self._room.metronome.add(self._due_ns, self)
 
     def tick(self) -> int | None:
@@ -55,8 +64,11 @@ class Answer(ABC):
             due_ns += self._rhythm.gap_ns(self._slots.active)
         self._said, self._due_ns = said, due_ns
         self._say(first, late_ns)
-        if fate.fault is None and said == fate.tokens and self._write_last(self._closing()):
-            self._room.tally.completed += 1
+        self._last_ns = now_ns
+        if self._first_ns is None:
+            self._first_ns = now_ns
+        if fate.fault is None and said == fate.tokens:
+            self._write_last(self._closing(), "completed")
         return None if self.over else due_ns
 
     @abstractmethod
@@ -76,52 +88,56 @@ class Answer(ABC):
         """Return what is still written before the connection is cut."""
 
     def _fail(self) -> int | None:
-        tally = self._room.tally
         match self._fate.fault:
             case "error":
-                tally.errored += 1
-                self._write_last(self._failing())
+                self._write_last(self._failing(), "errored")
                 return None
-            case "stall" if not self._stalled:
-                self._stalled = True
-                tally.stalled += 1
+            case "stall" if self._end != "stalled":
+                self._end = "stalled"
+                self._room.tally.stalled += 1
                 return self._due_ns + self._room.model.stall_ns
-            case "cut":
-                tally.cut += 1
+            case "cut" | "reset" as end:
                 self._connection.write(self._before_cut())
-            case "reset":
-                tally.reset += 1
-                self._connection.write(self._before_cut())
+                self._end = end
         self._give_back()
         self._connection.cut(reset=self._fate.fault == "reset")
         return None
 
-    def _write_last(self, data: bytes) -> bool:
+    def _write_last(self, data: bytes, end: End) -> None:
         if not self.over:
             self._connection.write(data)
-        if self.over:  # a write found the client gone
-            return False
-        self._give_back()
-        self._connection.answered()
-        return True
-
-    def _abandon(self) -> None:
-        if not self.over and not self._stalled:
-            self._room.tally.left += 1
-        self._give_back()
+        if not self.over:  # else a write found the client gone
+            self._end = end
+            self._give_back()
+            self._connection.answered()
 
     def _give_back(self) -> None:
-        if not self.over:
-            self.over = True
-            self._slots.leave(self)
+        if self.over:
+            return
+        self.over = True
+        self._slots.leave(self)
+        self._room.tell(
+            Entry(
+                id=self._request.id,
+                path=self._request.path,
+                received_ns=self._received_ns,
+                started_ns=self._started_ns,
+                first_ns=self._first_ns,
+                last_ns=self._last_ns,
+                input_tokens=self._input_tokens,
+                tokens=self._said,
+                end=self._end,
+            )
+        )
 
 
 class ModelAnswer(Answer):
     """What a model says, to one request."""
 
-    def __init__(self, asked: Asked, fate: Fate, *, room: Room, connection: Connection, close: bool) -> None:
-        super().__init__(fate, room=room, slots=room.slots, connection=connection, close=close)
+    def __init__(self, asked: Asked, fate: Fate, *, room: Room, connection: Connection, request: Request) -> None:
+        super().__init__(fate, room=room, slots=room.slots, connection=connection, request=request)
         self._asked = asked
+        self._input_tokens = asked.input_tokens
 
     def _usage(self) -> Usage:
         asked, tokens = self._asked, self._fate.tokens
@@ -134,11 +150,11 @@ class ModelAnswer(Answer):
 class StreamedAnswer(ModelAnswer):
     """An answer that is sent token by token; its head is sent at once."""
 
-    def __init__(self, asked: Asked, fate: Fate, *, room: Room, connection: Connection, close: bool) -> None:
-        super().__init__(asked, fate, room=room, connection=connection, close=close)
+    def __init__(self, asked: Asked, fate: Fate, *, room: Room, connection: Connection, request: Request) -> None:
+        super().__init__(asked, fate, room=room, connection=connection, request=request)
         self._speech = Speech(room.voices, fate, api=asked.api, model=asked.model)
         opening = self._speech.opening() if asked.api.opens == "at once" else b""
-        connection.write(stream_head(asked.api.content_type, close=close) + opening)
+        connection.write(stream_head(asked.api.content_type, close=self._close) + opening)
 
     def _say(self, first: int, late_ns: list[int]) -> None:
         data = b""

@@ -10,6 +10,7 @@ from loadgen.servers.simulated.answer import Answer
 from loadgen.servers.simulated.chunks import LAST_CHUNK, chunk
 from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.fate import Fate
+from loadgen.servers.simulated.request import Request
 from loadgen.servers.simulated.responses import RefusedError, stream_head
 from loadgen.servers.simulated.room import Room
 from loadgen.servers.simulated.wish import Wish
@@ -31,10 +32,10 @@ class Feed:
 class FeedAnswer(Answer):
     """The events of one feed, one at a time; its head is sent at once."""
 
-    def __init__(self, feed: Feed, fate: Fate, *, room: Room, connection: Connection, close: bool) -> None:
-        super().__init__(fate, room=room, slots=room.feeds, connection=connection, close=close)
+    def __init__(self, feed: Feed, fate: Fate, *, room: Room, connection: Connection, request: Request) -> None:
+        super().__init__(fate, room=room, slots=room.feeds, connection=connection, request=request)
         self._feed = feed
-        connection.write(stream_head(feed.content_type, close=close))
+        connection.write(stream_head(feed.content_type, close=self._close))
 
     def _say(self, first: int, late_ns: list[int]) -> None:
         numbers = range(first, first + len(late_ns))

@@ -21,6 +21,7 @@ class Request(msgspec.Struct, frozen=True):
     keep_alive: bool
     wish: str
     body: bytes
+    id: str | None = None  # its x-request-id
 
 
 class RequestReader:
@@ -54,6 +55,7 @@ class RequestReader:
     def on_message_begin(self) -> None:
         self._url = b""
         self._wish = b""
+        self._id: bytes | None = None
         self._head_bytes = 0
         self._body: list[bytes] = []
         self._body_bytes = 0
@@ -70,6 +72,8 @@ class RequestReader:
         match name.lower():
             case b"x-sim":
                 self._wish = value
+            case b"x-request-id":
+                self._id = value
             case b"expect":
                 self._expects = value.lower() == b"100-continue"
             case b"content-length":
@@ -109,6 +113,7 @@ class RequestReader:
                 keep_alive=self._keep_alive,
                 wish=self._wish.decode("latin-1"),
                 body=b"".join(self._body),
+                id=None if self._id is None else self._id.decode("latin-1"),
             )
         )
         self._body = []

@@ -1,6 +1,7 @@
 """What the answers of one server share."""
 
 from loadgen.servers.simulated.babble import Babble
+from loadgen.servers.simulated.ledger import Entry, Reader
 from loadgen.servers.simulated.metronome import Metronome
 from loadgen.servers.simulated.model import Model
 from loadgen.servers.simulated.pacing import PacingRecord
@@ -21,3 +22,8 @@ class Room:
         self.voices = Voices(self.babble)
         self.tally = Tally()
         self.pacing = PacingRecord()
+        self.readers: list[Reader] = [self.tally.count]  # who is told of each request when it is over
+
+    def tell(self, entry: Entry) -> None:
+        for reader in self.readers:
+            reader(entry)

@@ -1,5 +1,6 @@
 """What each path answers."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
@@ -11,6 +12,7 @@ from loadgen.servers.simulated.asked import asked_from
 from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.fate import Fate, Fates
 from loadgen.servers.simulated.feed import FEEDS, Feed, FeedAnswer, fate_of
+from loadgen.servers.simulated.ledger import End, Entry
 from loadgen.servers.simulated.request import Request
 from loadgen.servers.simulated.responses import RefusedError, whole
 from loadgen.servers.simulated.room import Room
@@ -51,27 +53,31 @@ class Service:
         if asked.stream:
             _check_chunks(request)
         fate = self._fates.draw(asked)
-        self._admit(fate, room.slots)
+        self._admit(request, fate, room.slots, input_tokens=asked.input_tokens)
         kind = StreamedAnswer if asked.stream else WholeAnswer
-        _enter(kind(asked, fate, room=room, connection=connection, close=not request.keep_alive), room.slots)
+        _enter(kind(asked, fate, room=room, connection=connection, request=request), room.slots)
 
     def feed(self, request: Request, connection: Connection, _model: str | None, *, feed: Feed) -> None:
         room = self._room
         _check_chunks(request)
         fate = fate_of(request.query, itl_ns=room.model.itl_ns, wish=wish_from(request.wish))
-        self._admit(fate, room.feeds)
-        _enter(FeedAnswer(feed, fate, room=room, connection=connection, close=not request.keep_alive), room.feeds)
+        self._admit(request, fate, room.feeds)
+        _enter(FeedAnswer(feed, fate, room=room, connection=connection, request=request), room.feeds)
 
-    def _admit(self, fate: Fate, slots: Slots) -> None:
+    def _admit(self, request: Request, fate: Fate, slots: Slots, *, input_tokens: int = 0) -> None:
         """Count a request; raises RefusedError for one that is turned away."""
-        tally = self._room.tally
-        tally.requests += 1
+        self._room.tally.requests += 1
         if fate.fault == "reject":
-            tally.rejected += 1
+            self._turn_away(request, "rejected", input_tokens)
             raise RefusedError(fate.reject_status, "rejected, as the simulated model was told to", retry_after="1")
         if slots.full:
-            tally.overflowed += 1
+            self._turn_away(request, "overflowed", input_tokens)
             raise RefusedError(503, "all slots and all places in the queue are taken", retry_after="1")
+
+    def _turn_away(self, request: Request, end: End, input_tokens: int) -> None:
+        now_ns = time.monotonic_ns()
+        entry = Entry(id=request.id, path=request.path, received_ns=now_ns, input_tokens=input_tokens, end=end)
+        self._room.tell(entry)
 
 
 def _check_chunks(request: Request) -> None:

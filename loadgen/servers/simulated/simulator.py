@@ -6,6 +6,7 @@ import trio
 
 from loadgen.servers.listener import accept, listen
 from loadgen.servers.simulated.connection import Connection
+from loadgen.servers.simulated.ledger import Reader
 from loadgen.servers.simulated.model import Model
 from loadgen.servers.simulated.pacing import Pacing
 from loadgen.servers.simulated.room import Room
@@ -55,15 +56,19 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
+    ledger: Reader | None = None,
     task_status: trio.TaskStatus[Simulator] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, then close every connection; `task_status` gets the Simulator once it listens.
 
-    Port 0 takes any free one. Raises OSError when the address cannot be bound.
+    Port 0 takes any free one; `ledger` is told of each request when it is over. Raises OSError when the address cannot
+    be bound.
     """
     listener = await listen(host, port)
     try:
         room = Room(model)
+        if ledger is not None:
+            room.readers.append(ledger)
         try:
             service = Service(room)
             async with trio.open_nursery() as nursery:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from loadgen.servers.simulated.ledger import Entry
+
 
 @dataclass(slots=True)
 class Tally:
@@ -16,3 +18,8 @@ class Tally:
     stalled: int = 0  # by fault: fell silent
     errored: int = 0  # by fault: error frame
     left: int = 0  # the client was gone before the answer was over
+
+    def count(self, entry: Entry) -> None:
+        """Count a request's end; one that fell silent was counted then."""
+        if entry.end != "stalled":
+            setattr(self, entry.end, getattr(self, entry.end) + 1)
