@@ -77,7 +77,7 @@ def simulate(
     except ValueError as error:
         raise UsageError(str(error), hint="see `loadgen simulate --help`") from None
     try:
-        with nullcontext() if log is None else log.open("ab") as file:
+        with nullcontext() if log is None else log.open("ab", buffering=0) as file:
             _serve(model, host, port, file)
     except OSError as error:
         raise UsageError(f"{log}: {error.strerror}", hint="give a --log that can be written") from None

@@ -4,69 +4,15 @@ import json
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.client import HTTPException
-from pathlib import Path
-from urllib.request import Request, urlopen
 
 import pytest
-from conftest import CLEAN, loadgen
+from conftest import ASKED, KEY, loadgen
 
 from loadgen.plan.recordings.ours import read_recording
-
-KEY = "sk-0123456789abcdef"
-ASKED = b'{"model": "sim", "stream": true, "messages": [{"role": "user", "content": "hi"}]}'
-
-
-class Recorder:
-    """A recorder in a process of its own."""
-
-    def __init__(self, upstream: str, out: Path, *options: str, env: dict[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "loadgen", "record", "--upstream", upstream, "--listen", "127.0.0.1:0"]
-        self.process = subprocess.Popen(
-            [*command, "--out", str(out), *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=CLEAN | (env or {}),
-        )
-        assert self.process.stdout is not None
-        self.greeting = self.process.stdout.readline()
-        found = re.search(r"http://\S+", self.greeting)
-        assert found, self.process.communicate()
-        self.url = found[0]
-
-    def ask(self, *, stream: bool = True, path: str = "/v1/chat/completions") -> bytes:
-        asked = ASKED if stream else ASKED.replace(b"true", b"false")
-        headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
-        with urlopen(Request(self.url + path, asked, headers), timeout=10) as response:
-            return response.read()
-
-    def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
-        """Stop it; return its exit code and what it said."""
-        self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=20)
-        return self.process.returncode, said
-
-
-@pytest.fixture
-def record(tmp_path) -> Iterator[Callable[..., Recorder]]:
-    running: list[Recorder] = []
-
-    def start(upstream: str, *options: str, out: Path = tmp_path / "rec.jsonl") -> Recorder:
-        running.append(Recorder(upstream, out, *options))
-        return running[-1]
-
-    yield start
-    for recorder in running:
-        if recorder.process.poll() is None:
-            recorder.process.kill()
-        recorder.process.communicate()
 
 
 def test_what_was_recorded_is_told_and_can_be_replayed(record, simulator, tmp_path):

@@ -26,7 +26,7 @@ Reader: TypeAlias = Callable[[Entry], None]
 
 
 class LedgerFile:
-    """Writes entries to a file, a JSON object a line; what a kill takes is what was written last."""
+    """Writes entries to a file, a JSON object a line, each as it ends."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
