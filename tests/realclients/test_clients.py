@@ -1,13 +1,10 @@
 """The official clients of each API read what the simulated server says, and complain of nothing."""
 
 import json
-import os
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import CannotInstall, environment
+from realclients.asking import ask_clients
 
 from loadgen.servers.simulated.apis import APIS
 from loadgen.servers.simulated.asked import Asked
@@ -18,10 +15,7 @@ from loadgen.servers.simulated.wish import wish_from
 
 pytestmark = pytest.mark.clients
 
-HERE = Path(__file__).parent
-CACHE = HERE.parents[1] / ".venv" / "real-clients"
 SEED = 11
-PROMPT = "five words are in here"
 CALLS = "tokens=9,reasoning=4,tools=1"
 # A wish and a cap each.
 SCENES = {
@@ -68,28 +62,14 @@ ERRORS: dict[str, list[tuple[str, int | None, str | None]]] = {
 WITHOUT_REASONING_COUNT = ("ollama-chat", "ollama-generate", "bedrock-converse")
 
 
+SERVED = ("--ttft", "1ms", "--itl", "1ms", "--slots", "0", "--seed", str(SEED))
+
+
 @pytest.fixture(scope="module")
 def answers(simulate) -> dict[tuple[str, str], dict[str, Any]]:
     """What every client made of every scene, all asked in one process, one after the other."""
-    try:
-        folder = environment(CACHE, HERE / "clients" / "requirements.txt")
-    except CannotInstall as reason:
-        pytest.skip(str(reason))
-    url = simulate("--ttft", "1ms", "--itl", "1ms", "--slots", "0", "--seed", str(SEED))
-    lines = [
-        json.dumps({"client": client, "wish": SCENES[scene][0], "cap": SCENES[scene][1], "prompt": PROMPT}) + "\n"
-        for client, scene in ASKED
-    ]
-    python, ask = folder / "venv" / "bin" / "python", HERE / "clients" / "ask.py"
-    plain = {
-        name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "OPENAI_", "ANTHROPIC_"))
-    }
-    done = subprocess.run(
-        [python, ask, url], input="".join(lines), capture_output=True, text=True, timeout=120, check=False,
-        env=plain | {"NO_PROXY": "*", "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return dict(zip(ASKED, map(json.loads, done.stdout.splitlines()), strict=True))
+    asked = [{"client": client, "wish": SCENES[scene][0], "cap": SCENES[scene][1]} for client, scene in ASKED]
+    return dict(zip(ASKED, ask_clients(simulate(*SERVED), asked), strict=True))
 
 
 def api_of(client: str) -> str:
@@ -166,6 +146,16 @@ def test_a_client_tells_an_error_by_its_own_name(answers, client):
         error = answers[client, scene]["error"]
         assert (kind, status) == (error["type"], error["status"]), scene
         assert word == error["word"] or (word in FAILED and word in error["word"]), scene
+
+
+def test_a_recorder_between_them_changes_nothing(answers, simulate, record):
+    asked = [{"client": client, "wish": SCENES[scene][0], "cap": SCENES[scene][1]} for client, scene in ASKED]
+    recorder = record(simulate(*SERVED))
+    through = dict(zip(ASKED, ask_clients(recorder.url, asked), strict=True))
+    code, said = recorder.end()
+
+    assert answers == through
+    assert (130, True) == (code, f"{len(ASKED)} requests passed on, {len(ASKED)} recorded" in said)
 
 
 def test_every_api_of_the_server_has_a_client():
