@@ -11,10 +11,11 @@ KEPT_MOST_BYTES = 128 << 20
 class Note:
     """A request and its answer so far; moments are ns on the network's clock."""
 
-    __slots__ = ("at_ns", "clean", "headers", "is_too_long", "reads", "request", "size", "status")
+    __slots__ = ("at_ns", "clean", "headers", "is_too_long", "reads", "request", "sent_ns", "size", "status")
 
     def __init__(self, request: Request) -> None:
         self.request = request
+        self.sent_ns: int | None = None  # to the upstream: what it did before that is no wait for its answer
         self.status: int | None = None
         self.headers: Headers = []
         self.reads: list[bytes] = []

@@ -70,6 +70,8 @@ class Passage:
     def sent(self, exchange: Exchange) -> None:
         if exchange.reused and exchange.sent_ns is not None:
             self._room.request_delays.note(exchange.sent_ns - self._request.whole_ns)
+        if self._note is not None:
+            self._note.sent_ns = exchange.sent_ns
 
     def lingers(self, exchange: Exchange) -> None:
         """Never: the end marker of a stream is nothing to a proxy."""

@@ -83,7 +83,8 @@ class Transcript:
         self._keep(self._redaction.frame(raw, frame, self._kind, self._secrets), at_ns)
 
     def _keep(self, raw: bytes, at_ns: int) -> None:
-        ms = (at_ns - self._note.request.arrived_ns) // 1_000 / 1_000
+        note = self._note
+        ms = (at_ns - (note.request.arrived_ns if note.sent_ns is None else note.sent_ns)) // 1_000 / 1_000
         try:
             self._frames.append(RecordedFrame(ms, raw.decode()))
         except UnicodeDecodeError:
