@@ -196,6 +196,16 @@ Server = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="A fact about the server, stored; repeatable.", rich_help_panel=_KEEP),
 ]
+MetricsUrl = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics-url",
+        metavar="URL",
+        help="Scrape this server's metrics beside the load; repeatable.",
+        rich_help_panel=_KEEP,
+    ),
+]
+MetricsEvery = Annotated[str, typer.Option(help="How often they are scraped.", rich_help_panel=_KEEP)]
 Gpus = Annotated[
     int | None, typer.Option(min=1, help="GPUs behind the target, for rates per GPU.", rich_help_panel=_KEEP)
 ]

@@ -15,6 +15,7 @@ from loadgen.cli.values import pair, seconds
 from loadgen.drive.driver import Conduct
 from loadgen.drive.order import Order
 from loadgen.drive.retries import Retries
+from loadgen.drive.scrape import Scraping
 from loadgen.errors import UsageError
 from loadgen.net.route import Route
 from loadgen.net.target import parse_target
@@ -80,6 +81,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
         keys=keys,
         config=stored(options),
         label=options["label"],
+        scraping=scraping_of(options),
         made_up=plan.made_up,
     )
 
@@ -93,6 +95,18 @@ def route_of(options: Mapping[str, Any]) -> Route:
         http2=options["http2"],
         proxy=options["proxy"],
     )
+
+
+def scraping_of(options: Mapping[str, Any]) -> Scraping:
+    """Return what is to be scraped, over plain HTTP/1.1 and with the target's trust; raises UsageError."""
+    every_ns = duration_ns(options, "metrics_every")
+    routes = [
+        Route(target=parse_target(url), trust=_picked(Trust, options)) for url in dict.fromkeys(options["metrics_url"])
+    ]
+    for route in routes:
+        if route.target.path is None:
+            raise UsageError(f"--metrics-url {route.target}: it names no page", hint=f"as in {route.target}/metrics")
+    return Scraping(routes=routes, every_ns=every_ns)
 
 
 def headers_of(options: Mapping[str, Any]) -> dict[str, str]:
@@ -119,6 +133,7 @@ def stored(options: Mapping[str, Any]) -> dict[str, Any]:
     config = {name: _plain(value) for name, value in options.items() if name not in ("out", "junit")}
     config["target"] = masked_path(options["target"])
     config["header"] = [f"{name}: {masked_header(name, value)}" for name, value in headers_of(options).items()]
+    config["metrics_url"] = [masked_path(url) for url in options["metrics_url"]]
     config["server"] = dict(pair(text, option="--server") for text in options["server"])
     if options["proxy"]:
         config["proxy"] = masked_login(options["proxy"])
@@ -127,7 +142,7 @@ def stored(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_masked(options: Mapping[str, Any]) -> None:
     """A repeated run must not send a mask where the first one sent a secret."""
-    for name in ("target", "proxy", "header"):
+    for name in ("target", "proxy", "header", "metrics_url"):
         values = options[name] if isinstance(options[name], list) else [options[name]]
         if any(value is not None and MASK in value for value in values):
             # Options of the command line replace a configuration's, a list as a whole.

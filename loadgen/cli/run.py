@@ -74,6 +74,8 @@ def run(
     cache: o.Cache = None,
     server: o.Server = None,
     gpus: o.Gpus = None,
+    metrics_url: o.MetricsUrl = None,
+    metrics_every: o.MetricsEvery = "1s",
     json: o.Json = False,
 ) -> None:
     """Send recorded prompts when a schedule says so, time every frame, say what a user got.

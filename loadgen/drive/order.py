@@ -15,6 +15,7 @@ from loadgen import __version__
 from loadgen.drive.driver import Conduct, Driver
 from loadgen.drive.recorded import keep_recorded
 from loadgen.drive.run import Clock, conduct_run
+from loadgen.drive.scrape import Scraping
 from loadgen.net.limits import check_limits, descriptor_limit
 from loadgen.net.reach import reach
 from loadgen.net.route import Route
@@ -41,6 +42,7 @@ class Order:
     keys: Keys = NO_KEYS
     config: dict[str, Any] = field(default_factory=dict)  # the options as resolved, for run.json; no secrets
     label: str | None = None
+    scraping: Scraping = field(default_factory=Scraping)
     made_up: dict[str, Any] | None = None  # what is to be known of prompts that no recording held
 
 
@@ -107,6 +109,7 @@ def carry_out(
                 address,
                 journal,
                 conduct,
+                order.scraping,
                 on_start=on_start,
                 on_progress=on_progress,
             )

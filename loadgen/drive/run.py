@@ -10,6 +10,7 @@ import trio
 
 from loadgen.drive.driver import Conduct, Driver
 from loadgen.drive.pacer import TimerPacer
+from loadgen.drive.scrape import Scraper, Scraping
 from loadgen.drive.watch import Watch
 from loadgen.net.network import make_ready, network_of
 from loadgen.net.route import Route
@@ -23,6 +24,7 @@ from loadgen.results.record import Closed
 SHOW_EVERY_S = 0.2
 # From here the first request is due: everything is set up by then.
 _HEAD_START_NS = 50_000_000
+_TO_SCRAPE_NS = 1_000_000_000  # counters need a base from before the first request
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ async def conduct_run(
     address: Address,
     journal: Journal,
     conduct: Conduct,
+    scraping: Scraping,
     *,
     on_start: Callable[[Clock], None],
     on_progress: Callable[[Driver], None] | None = None,
@@ -49,13 +52,15 @@ async def conduct_run(
     `on_start` is told the clock before the first send; `on_progress` is called a few times a second.
     """
     make_ready(route)
-    epoch_ns = time.monotonic_ns() + _HEAD_START_NS
-    on_start(Clock(epoch_ns, time.time_ns() + _HEAD_START_NS))
+    head_start_ns = _HEAD_START_NS + (_TO_SCRAPE_NS if scraping.routes else 0)
+    epoch_ns = time.monotonic_ns() + head_start_ns
+    on_start(Clock(epoch_ns, time.time_ns() + head_start_ns))
     network = network_of(route, address, epoch_ns=epoch_ns)
     stopped_by: str | None = None
     with Timer() as due, Timer() as tick:
         pacer = TimerPacer(due, epoch_ns=epoch_ns)
         driver = Driver(schedule, requests, network, pacer=pacer, journal=journal, conduct=conduct)
+        scraper = Scraper(scraping, epoch_ns=epoch_ns, journal=journal)
         watch = Watch(driver, network, pacer=TimerPacer(tick, epoch_ns=epoch_ns), journal=journal)
 
         async def heed_signals() -> None:
@@ -76,9 +81,10 @@ async def conduct_run(
         gc.disable()
         try:
             async with trio.open_nursery() as nursery:
-                for task in (network.run, watch.run, heed_signals, show_progress):
+                for task in (network.run, watch.run, heed_signals, show_progress, scraper.run):
                     nursery.start_soon(task)
                 await driver.run()
+                await scraper.end()
                 nursery.cancel_scope.cancel()
             watch.sample()
             watch.keep_lags()

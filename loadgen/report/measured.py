@@ -32,6 +32,7 @@ class Measured:
     length_s: float
     slos: list[Slo]
     recorded: "Recorded | None" = None
+    server: pl.DataFrame | None = None  # what was scraped: a row a sample
 
     @property
     def is_closed(self) -> bool:
@@ -62,6 +63,7 @@ class Measured:
             length_s=length_s,
             slos=slos,
             recorded=Recorded.read(rundir),
+            server=pl.read_parquet(rundir.server) if rundir.server.is_file() else None,
         )
 
     def of_class(self, name: str) -> "Population":

@@ -9,6 +9,7 @@ from loadgen.report.generator import sending
 from loadgen.report.measured import Measured, Population
 from loadgen.report.notes import notes
 from loadgen.report.numbers import distributions
+from loadgen.report.server import beside
 from loadgen.report.verdict import judge
 from loadgen.results.finish import IS_OUTPUT
 from loadgen.results.metrics import COMPLETED, FINISHED
@@ -52,6 +53,8 @@ def summarise(measured: Measured, process: dict[str, Any]) -> dict[str, Any]:
     rate = summary.get("llm", {}).get("output_tokens_per_sec")
     if (gpus := manifest["config"].get("gpus")) and rate is not None:
         summary["llm"]["output_tokens_per_sec_per_gpu"] = rate / gpus
+    if (server := beside(measured, summary)) is not None:
+        summary["server"] = server
     summary["notes"] = notes(summary)
     return {"verdict": judge(summary, manifest).as_json(), **summary}
 

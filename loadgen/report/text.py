@@ -11,6 +11,7 @@ from rich.table import Table
 
 from loadgen.report.numbertext import number
 from loadgen.report.recordedtext import beside, totals_beside, write_flagged, write_transitions
+from loadgen.report.servertext import write_server
 
 _ORDER = (
     "ttft",
@@ -44,6 +45,8 @@ def write_summary(summary: dict[str, Any], console: Console | None = None) -> No
     _metrics(summary, console)
     _throughput(summary, console)
     _generator(summary, console)
+    if (server := summary.get("server")) is not None:
+        write_server(server, console)
     if summary["gates"]:
         _gates(summary, console)
     for note in summary["notes"]:

@@ -10,9 +10,10 @@ from loadgen.errors import UsageError
 from loadgen.results.histogram import Histogram, HistogramLog
 from loadgen.results.journal import read_journal
 from loadgen.results.metrics import METRICS
-from loadgen.results.record import Closed, Lags, Row, Sample, Sent
+from loadgen.results.record import Closed, Lags, Row, Sample, Scrape, Sent
 from loadgen.results.recorded import write_recorded
 from loadgen.results.rundir import Plan, RunDir
+from loadgen.results.scrapes import Pages
 from loadgen.results.slo import parse_slo, with_good
 from loadgen.results.tables import frames_table, requests_table
 
@@ -34,7 +35,7 @@ class Finished:
 
 
 def finish(rundir: RunDir) -> Finished:
-    """Write a run's tables, histograms and recorded answers from its journal; raises UsageError without one."""
+    """Write all of a run's files but its summary from its journal; raises UsageError without one."""
     if not rundir.plan.is_file() or not rundir.journal.is_file():
         raise UsageError(f"{rundir.path}: there is no journal to finish", hint="`loadgen summary` shows a finished run")
     plan = rundir.read_plan()
@@ -46,6 +47,7 @@ def finish(rundir: RunDir) -> Finished:
     seen: set[int] = set()
     sent: dict[int, Sent] = {}
     samples: list[Sample] = []
+    pages = Pages()
     lags: Lags | None = None
     closed: Closed | None = None
 
@@ -68,6 +70,8 @@ def finish(rundir: RunDir) -> Finished:
                 samples.append(record)
             case Lags():
                 lags = record
+            case Scrape():
+                pages.take(record)
             case Closed():
                 closed = record
     rows += _missing(plan, seen, sent, crashed=closed is None)
@@ -80,6 +84,7 @@ def finish(rundir: RunDir) -> Finished:
     all_frames.write_parquet(rundir.frames)
     _schedule_table(plan, requests).write_parquet(rundir.schedule)
     write_recorded(rundir, plan)
+    pages.write(rundir.server)
     started_s = manifest["clock"]["started_unix_ns"] / 1e9
     _write_histograms(
         rundir.histograms, requests, all_frames, lags, started_s=started_s, length_s=_end_ns(closed, samples) / 1e9

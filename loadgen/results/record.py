@@ -98,6 +98,17 @@ class Lags(msgspec.Struct, frozen=True, array_like=True, tag="lags"):
     loop_lag: bytes
 
 
+class Scrape(msgspec.Struct, frozen=True, array_like=True, tag="scrape", kw_only=True):
+    """A server's page of metrics, as it came; without one, why."""
+
+    at_ns: int  # when it was asked for
+    replica: str  # its URL
+    failure: str | None
+    content_type: str
+    server: str | None  # as its header names itself
+    body: bytes
+
+
 class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed"):
     """The run's end, by its own words: without it, the process crashed."""
 
@@ -105,4 +116,4 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed"):
     stopped_by: str | None = None  # a signal's name
 
 
-Record = Planned | Sent | Row | Sample | Lags | Closed
+Record = Planned | Sent | Row | Sample | Lags | Scrape | Closed

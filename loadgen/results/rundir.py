@@ -65,6 +65,10 @@ class RunDir:
         return self.path / "recorded_frames.parquet"
 
     @property
+    def server(self) -> Path:
+        return self.path / "server.parquet"
+
+    @property
     def histograms(self) -> Path:
         return self.path / "latency.hlog"
 

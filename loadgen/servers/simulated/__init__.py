@@ -6,7 +6,7 @@
     POST /model/{id}/converse-stream                                      Bedrock's
     POST /model/{id}/invoke-with-response-stream                          Bedrock's, for an Anthropic model
     GET  /feed                 GET  /feed.ndjson                          no model's: ?events=20, one every itl
-    GET  /v1/models            GET  /health
+    GET  /v1/models            GET  /health                               GET  /metrics, in vLLM's words
 
 A body is read as its API has it; what is asked wrongly gets that API's own error. Any model name is answered under that
 name; credentials and signatures are not looked at. The tokenizer counts words split at whitespace (token ids in a

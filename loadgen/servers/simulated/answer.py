@@ -64,9 +64,7 @@ class Answer(ABC):
             due_ns += self._rhythm.gap_ns(self._slots.active)
         self._said, self._due_ns = said, due_ns
         self._say(first, late_ns)
-        self._last_ns = now_ns
-        if self._first_ns is None:
-            self._first_ns = now_ns
+        self._spoke(now_ns)
         if fate.fault is None and said == fate.tokens:
             self._write_last(self._closing(), "completed")
         return None if self.over else due_ns
@@ -86,6 +84,12 @@ class Answer(ABC):
     @abstractmethod
     def _before_cut(self) -> bytes:
         """Return what is still written before the connection is cut."""
+
+    def _spoke(self, now_ns: int) -> None:
+        """Take the moment at which tokens were said."""
+        self._last_ns = now_ns
+        if self._first_ns is None:
+            self._first_ns = now_ns
 
     def _fail(self) -> int | None:
         match self._fate.fault:
@@ -116,18 +120,19 @@ class Answer(ABC):
             return
         self.over = True
         self._slots.leave(self)
-        self._room.tell(
-            Entry(
-                id=self._request.id,
-                path=self._request.path,
-                received_ns=self._received_ns,
-                started_ns=self._started_ns,
-                first_ns=self._first_ns,
-                last_ns=self._last_ns,
-                input_tokens=self._input_tokens,
-                tokens=self._said,
-                end=self._end,
-            )
+        self._room.tell(self._entry())
+
+    def _entry(self) -> Entry:
+        return Entry(
+            id=self._request.id,
+            path=self._request.path,
+            received_ns=self._received_ns,
+            started_ns=self._started_ns,
+            first_ns=self._first_ns,
+            last_ns=self._last_ns,
+            input_tokens=self._input_tokens,
+            tokens=self._said,
+            end=self._end,
         )
 
 
@@ -138,6 +143,16 @@ class ModelAnswer(Answer):
         super().__init__(fate, room=room, slots=room.slots, connection=connection, request=request)
         self._asked = asked
         self._input_tokens = asked.input_tokens
+
+    def _spoke(self, now_ns: int) -> None:
+        if self._last_ns is not None:
+            self._room.metrics.gap(now_ns - self._last_ns)
+        super()._spoke(now_ns)
+
+    def _give_back(self) -> None:
+        if not self.over:
+            self._room.metrics(self._entry())
+        super()._give_back()
 
     def _usage(self) -> Usage:
         asked, tokens = self._asked, self._fate.tokens

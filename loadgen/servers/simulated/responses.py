@@ -30,6 +30,11 @@ def whole(value: Any, *, status: int = 200, close: bool, **headers: str) -> byte
     return _head(status, close, content_type="application/json", content_length=str(len(body)), **headers) + body
 
 
+def plain(body: bytes, *, content_type: str, close: bool) -> bytes:
+    """Return a response whose body is these bytes."""
+    return _head(200, close, content_type=content_type, content_length=str(len(body))) + body
+
+
 def stream_head(content_type: str, *, close: bool) -> bytes:
     """Return the head of a chunked stream."""
     if content_type.startswith("text/"):

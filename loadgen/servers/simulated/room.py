@@ -2,6 +2,7 @@
 
 from loadgen.servers.simulated.babble import Babble
 from loadgen.servers.simulated.ledger import Entry, Reader
+from loadgen.servers.simulated.metrics import Metrics
 from loadgen.servers.simulated.metronome import Metronome
 from loadgen.servers.simulated.model import Model
 from loadgen.servers.simulated.pacing import PacingRecord
@@ -22,7 +23,9 @@ class Room:
         self.voices = Voices(self.babble)
         self.tally = Tally()
         self.pacing = PacingRecord()
-        self.readers: list[Reader] = [self.tally.count]  # who is told of each request when it is over
+        self.metrics = Metrics(self.slots, model=model.name)
+        # Who is told of each request for an answer or feed when it is over.
+        self.readers: list[Reader] = [self.tally.count]
 
     def tell(self, entry: Entry) -> None:
         for reader in self.readers:

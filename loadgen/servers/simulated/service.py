@@ -13,8 +13,9 @@ from loadgen.servers.simulated.connection import Connection
 from loadgen.servers.simulated.fate import Fate, Fates
 from loadgen.servers.simulated.feed import FEEDS, Feed, FeedAnswer, fate_of
 from loadgen.servers.simulated.ledger import End, Entry
+from loadgen.servers.simulated.metrics import CONTENT_TYPE as METRICS_TYPE
 from loadgen.servers.simulated.request import Request
-from loadgen.servers.simulated.responses import RefusedError, whole
+from loadgen.servers.simulated.responses import RefusedError, plain, whole
 from loadgen.servers.simulated.room import Room
 from loadgen.servers.simulated.shapes import shape_of
 from loadgen.servers.simulated.slots import Slots
@@ -41,6 +42,11 @@ class Service:
     def models(self, request: Request, connection: Connection, _model: str | None) -> None:
         model = {"id": self._room.model.name, "object": "model", "created": 0, "owned_by": "loadgen"}
         connection.write(whole({"object": "list", "data": [model]}, close=not request.keep_alive))
+        connection.answered()
+
+    def metrics(self, request: Request, connection: Connection, _model: str | None) -> None:
+        page = self._room.metrics.page()
+        connection.write(plain(page, content_type=METRICS_TYPE, close=not request.keep_alive))
         connection.answered()
 
     def health(self, request: Request, connection: Connection, _model: str | None) -> None:
@@ -120,4 +126,5 @@ ROUTES: dict[str, tuple[str, _Give]] = {
     **{path: ("GET", partial(Service.feed, feed=feed)) for path, feed in FEEDS.items()},
     "/v1/models": ("GET", Service.models),
     "/health": ("GET", Service.health),
+    "/metrics": ("GET", Service.metrics),
 }

@@ -15,7 +15,7 @@ class Slots:
     """Gives out slots, first come first served; `slots` 0 is no limit."""
 
     def __init__(self, slots: int, *, queue: int) -> None:
-        self._slots = slots
+        self.most = slots
         self._queue = queue
         self._waiting: dict[Waiting, None] = {}
         self.active = 0
@@ -50,4 +50,4 @@ class Slots:
 
     @property
     def _busy(self) -> bool:
-        return 0 < self._slots <= self.active
+        return 0 < self.most <= self.active
