@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from loadgen.report.dialects import SERVER_METRICS
+
 Kind: TypeAlias = Literal["rate", "callers", "cap", "run"]
 
 
@@ -54,7 +56,18 @@ class Level:
         row["output_tokens_per_sec"] = llm.get("output_tokens_per_sec")
         row["steady_output_tokens_per_sec"] = summary["steady_output_tokens_per_sec"]
         row["generator_lateness_p99_ms"] = summary["generator"]["lateness_p99_ms"]
-        return row
+        return row | _of_servers(summary.get("server"))
+
+
+def _of_servers(server: dict[str, Any] | None) -> dict[str, Any]:
+    """What the servers told, under `server_` and our names; every metric of the table has its columns."""
+    row: dict[str, Any] = {}
+    for metric in SERVER_METRICS.values() if server else ():
+        found = server["metrics"].get(metric.name, {}) if server else {}
+        for statistic in {"histogram": ("mean", "p95"), "counter": ("total",), "gauge": ("mean", "max")}[metric.kind]:
+            unit = "_ms" if metric.unit == "ms" else ""
+            row[f"server_{metric.name}_{statistic}{unit}"] = found.get(statistic)
+    return row
 
 
 def levels_of(runs: list[tuple[dict[str, Any], dict[str, Any]]], *, target_good_percent: float) -> list[Level]:

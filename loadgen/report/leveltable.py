@@ -21,12 +21,14 @@ _COLUMNS = (
     ("itl_p50_ms", "itl\np50"),
     ("e2e_p95_ms", "e2e\np95"),
     ("output_tokens_per_sec", "tokens\n/s"),
+    ("server_queue_time_mean_ms", "queue\nmean"),
+    ("server_waiting_mean", "queued\nmean"),
 )
 
 # Of an arrival that waited for a cap, which ttft does not show.
 _FROM_DUE = ("ttft_from_due_p95_ms", "ttft p95\nfrom due")
 # Warnings that change what a level means.
-_TOLD = ("cap_delay", "backlog", "unsent", "unfinished", "output_lengths")
+_TOLD = ("cap_delay", "session_delay", "backlog", "unsent", "unfinished", "output_lengths")
 
 
 def write_levels(levels: list[Level], *, target_good_percent: float, console: Console | None = None) -> None:
@@ -34,7 +36,7 @@ def write_levels(levels: list[Level], *, target_good_percent: float, console: Co
     console = console or Console(highlight=False)
     rows = [level.as_row() for level in levels]
     best = knee(levels)
-    waited = any("cap_delay" in row["warnings"] for row in rows)
+    waited = any({"cap_delay", "session_delay"} & {*row["warnings"]} for row in rows)
     columns = [
         (key, heading)
         for key, heading in (*_COLUMNS, _FROM_DUE)

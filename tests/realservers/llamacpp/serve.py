@@ -21,6 +21,7 @@ def main(model: str, port: str, slots: str) -> None:
     settings.n_ctx = 8192
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
     settings.use_jinja = True
+    settings.endpoint_metrics = True
     server = xllamacpp.Server(settings)
     print(server.listening_address, flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -28,12 +28,13 @@ def install(cache: Path) -> Path:
 
 
 @contextmanager
-def start(cache: Path, *, slots: int = 4) -> Iterator[str]:
+def start(cache: Path, *, slots: int = 4, port: int = 0) -> Iterator[str]:
     """Yield the URL of a running server; raises CannotInstall, or RuntimeError with the server's last words."""
     folder = install(cache)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    if not port:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
     with tempfile.TemporaryFile("w+") as log:
         command = [folder / "venv" / "bin" / "python", HERE / "serve.py", folder / "tiny.gguf", str(port), str(slots)]
         server = subprocess.Popen(command, stdout=log, stderr=log)
