@@ -155,6 +155,15 @@ AcceptMissingEndMarker = Annotated[
         rich_help_panel=_JUDGE,
     ),
 ]
+Check = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[=ARG]",
+        help="An answer is useful when it passes: json, json-fields=a,b.c, json-schema=FILE, regex=, not-regex=, "
+        "min-chars=N, python=module:function; repeatable.",
+        rich_help_panel=_JUDGE,
+    ),
+]
 FailIf = Annotated[
     list[str] | None,
     typer.Option(
@@ -195,6 +204,9 @@ Cache = Annotated[
 Server = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="A fact about the server, stored; repeatable.", rich_help_panel=_KEEP),
+]
+KeepBodies = Annotated[
+    bool, typer.Option("--keep-bodies", help="Keep prompts and answers in the run folder.", rich_help_panel=_KEEP)
 ]
 MetricsUrl = Annotated[
     list[str] | None,

@@ -24,6 +24,7 @@ from loadgen.plan.recordings.apis import api_of_path
 from loadgen.plan.recordings.ours import RecordedRequest
 from loadgen.plan.render import Keys, Sign
 from loadgen.plan.schedule import SECOND_NS
+from loadgen.results.checks import parse_check
 from loadgen.results.outcome import NATURAL, Rules
 from loadgen.results.secrets import masked_login
 from loadgen.wire.secrets import MASK, masked_header, masked_path
@@ -50,6 +51,8 @@ def order_of(options: Mapping[str, Any]) -> Order:
         {request.klass for request in requests if request.klass is not None},
         has_recorded=any(request.response is not None for request in requests),
     )
+    for check in options["check"]:
+        parse_check(check)
     if options["keep_sessions"] and all(request.session is None for request in requests):
         raise UsageError("--keep-sessions: no request is of a session", hint="recordings name it with `session`")
     keys, sign = keys_of(options, requests)
@@ -67,6 +70,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
         rules=rules_of(options),
         sign=sign,
         nonces=plan.nonces,
+        keeps_answers=bool(options["check"]) or options["keep_bodies"],
         secrets=keys.secrets,
     )
     if conduct.deadline_from not in ("sent", "due"):
@@ -82,6 +86,7 @@ def order_of(options: Mapping[str, Any]) -> Order:
         config=stored(options),
         label=options["label"],
         scraping=scraping_of(options),
+        keeps_bodies=options["keep_bodies"],
         made_up=plan.made_up,
     )
 

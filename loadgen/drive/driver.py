@@ -57,6 +57,7 @@ class Conduct:
     rules: Rules = field(default_factory=Rules)
     sign: Sign | None = None  # for requests that are to be signed
     nonces: Nonces | None = None  # for the prompts that have a place for one
+    keeps_answers: bool = False  # in the rows, for checks or bodies
     secrets: tuple[str, ...] = ()  # never stored, even where a server echoes them
 
 
@@ -197,7 +198,7 @@ class Driver:
     def _flight(self, seq: int, due_ns: int | None, is_warmup: bool) -> Flight:
         place = self._schedule.request_at(seq)
         request = self._requests[place]
-        reading = Reading()
+        reading = Reading(keeps_answer=self._conduct.keeps_answers)
         return Flight(
             seq=seq,
             place=place,
@@ -236,7 +237,7 @@ class Driver:
             last_exchange = flight.exchange
             if not await self._backs_off(flight, row):
                 break
-            reading = Reading()
+            reading = Reading(keeps_answer=self._conduct.keeps_answers)
             name = f"{flight.seq}-{flight.attempt + 1}"
             flight.again(self._exchange(flight.request, reading, flight.seq, name), reading)
             del self._flights[last_exchange]

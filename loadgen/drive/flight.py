@@ -84,10 +84,17 @@ class Flight:
             Ending(ending.how, _blotted(verdict.detail, secrets)),
             finished=verdict.finished,
             finish_reason=_blotted(verdict.finish_reason, secrets),
+            secrets=secrets,
         )
 
     def _row(
-        self, outcome: Outcome, ending: Ending, *, finished: bool | None = False, finish_reason: str | None = None
+        self,
+        outcome: Outcome,
+        ending: Ending,
+        *,
+        finished: bool | None = False,
+        finish_reason: str | None = None,
+        secrets: tuple[str, ...] = (),
     ) -> Row:
         exchange, reading = self.exchange, self.reading
         usage = reading.usage if reading.tokens_reported else None
@@ -135,6 +142,8 @@ class Flight:
             frame_at_ns=reading.frame_at_ns.tobytes(),
             frame_bytes=reading.frame_bytes.tobytes(),
             frame_kinds=bytes(reading.frame_kinds),
+            answer=_blotted(reading.said("text"), secrets),
+            arguments=_blotted(reading.said("tool"), secrets),
         )
 
 

@@ -19,7 +19,7 @@ from loadgen.drive.scrape import Scraping
 from loadgen.net.limits import check_limits, descriptor_limit
 from loadgen.net.reach import reach
 from loadgen.net.route import Route
-from loadgen.plan.recordings.ours import RecordedRequest
+from loadgen.plan.recordings.ours import RecordedRequest, write_recording
 from loadgen.plan.render import NO_KEYS, Keys, Rendered, RenderedRequest
 from loadgen.plan.schedule import SECOND_NS, Schedule
 from loadgen.results.journal import Journal
@@ -43,6 +43,7 @@ class Order:
     config: dict[str, Any] = field(default_factory=dict)  # the options as resolved, for run.json; no secrets
     label: str | None = None
     scraping: Scraping = field(default_factory=Scraping)
+    keeps_bodies: bool = False  # what was asked, as a recording; answers are the conduct's to keep
     made_up: dict[str, Any] | None = None  # what is to be known of prompts that no recording held
 
 
@@ -91,6 +92,8 @@ def carry_out(
     rundir = RunDir.create(order.out)
     mix = Mix()
     rundir.write_plan(_plan(order, rendered, mix))
+    if order.keeps_bodies:
+        write_recording(rundir.prompts, order.requests)
     keep_recorded(order.requests, rendered, rundir.recorded_journal, rules=conduct.rules)
     journal = Journal(rundir.journal)
     manifest = _manifest(order, mix)

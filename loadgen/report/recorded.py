@@ -71,7 +71,7 @@ def replay_of(measured: Measured) -> Replay | None:
     )
     key = same.select("seq", "attempt", "place", "class", "phase", "due_ns")
     rows = key.join(recorded.rows.drop("class", "due_ns"), on="place", how="left")
-    rows = with_good(rows, measured.slos)
+    rows = with_good(rows, measured.slos)  # no recorded answer was checked
     frames = key.select("seq", "attempt", "place").join(recorded.frames, on="place").drop("place")
     was = replace(
         measured, everything=rows, attempts=rows, offered=rows, frames=frames, gaps=frame_gaps(rows, frames), lags={}

@@ -64,7 +64,7 @@ def part(measured: Measured, population: Population) -> dict[str, Any]:
     offered, slos, seconds = population.offered, measured.slos, measured.length_s
     count = len(offered)
     outcomes = dict(offered.group_by("outcome").len().sort("len", "outcome", descending=[True, False]).iter_rows())
-    good = int(offered["good"].sum())
+    good, useful = int(offered["good"].sum()), int(offered["useful"].sum())
     submitted = int(offered["sent_ns"].is_not_null().sum())
     unmeasurable = offered.filter(COMPLETED & _any_is_null(slos))
     part: dict[str, Any] = {
@@ -86,13 +86,30 @@ def part(measured: Measured, population: Population) -> dict[str, Any]:
         "good": good,
         "good_unmeasurable": len(unmeasurable),
         "goodput_per_sec": _per(seconds, good),
-        "useful_per_sec": _per(seconds, good),
-        "useful_pct": 100 * good / count if count else None,
+        "useful": useful,
+        "useful_per_sec": _per(seconds, useful),
+        "useful_pct": 100 * useful / count if count else None,
         "metrics": distributions(population),
     }
+    if "checks" in offered.columns:
+        part["checks"] = _checks(offered.filter(COMPLETED))
     if (llm := _llm(offered)) is not None:
         part["llm"] = llm
     return part
+
+
+def _checks(completed: pl.DataFrame) -> dict[str, Any]:
+    """What became of each check of the completed requests, with one reason of those that failed."""
+    flags, whys = completed["checks"].struct.unnest(), completed["why_not"].struct.unnest()
+    return {
+        flag.name: {
+            "passed": int(flag.sum()),
+            "failed": int((~flag).sum()),
+            "not_run": flag.null_count(),
+            "why": next(iter(whys[flag.name].drop_nulls()), None),
+        }
+        for flag in flags
+    }
 
 
 def _any_is_null(slos: list[Slo]) -> pl.Expr:

@@ -136,7 +136,27 @@ def _accounting(summary: dict[str, Any], console: Console) -> None:
         words = f"completed, {' and '.join(summary['slo'])}"
         if summary["good_unmeasurable"]:
             words += f"; for {summary['good_unmeasurable']} completed ones an objective's metric does not exist"
-        table.add_row("good", str(summary["good"]), f"{summary['useful_pct'] or 0:.1f}", words, style="bold")
+        good = summary["good"]
+        table.add_row("good", str(good), f"{100 * good / max(summary['offered'], 1):.1f}", words, style="bold")
+    if summary.get("checks"):
+        words = "good, and every check passes"
+        table.add_row("useful", str(summary["useful"]), f"{summary['useful_pct'] or 0:.1f}", words, style="bold")
+    console.print()
+    console.print(table)
+    if summary.get("checks"):
+        _checks(summary["checks"], console)
+
+
+def _checks(checks: dict[str, Any], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("check", overflow="fold")
+    for name in ("passed", "failed", "not run"):
+        table.add_column(name, justify="right")
+    table.add_column("as in", overflow="fold")
+    for name, found in checks.items():
+        style = "yellow" if found["failed"] or found["not_run"] else ""
+        counts = (found["passed"], found["failed"], found["not_run"])
+        table.add_row(escape(name), *map(str, counts), escape(found["why"] or ""), style=style)
     console.print()
     console.print(table)
 

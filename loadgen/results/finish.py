@@ -7,6 +7,8 @@ import polars as pl
 
 from loadgen import __version__
 from loadgen.errors import UsageError
+from loadgen.results.checked import Checker
+from loadgen.results.checks import parse_check
 from loadgen.results.histogram import Histogram, HistogramLog
 from loadgen.results.journal import read_journal
 from loadgen.results.metrics import METRICS
@@ -15,7 +17,7 @@ from loadgen.results.recorded import write_recorded
 from loadgen.results.rundir import Plan, RunDir
 from loadgen.results.scrapes import Pages
 from loadgen.results.slo import parse_slo, with_good
-from loadgen.results.tables import frames_table, requests_table
+from loadgen.results.tables import answers_table, frames_table, requests_table
 
 # Rows turned to columns at a time: what a chunk needs is bounded, however long the run was.
 _CHUNK = 20_000
@@ -44,6 +46,9 @@ def finish(rundir: RunDir) -> Finished:
     rows: list[Row] = []
     tables: list[pl.DataFrame] = []
     frames: list[pl.DataFrame] = []
+    answers: list[pl.DataFrame] = []
+    checker = Checker([parse_check(text) for text in manifest["config"].get("check") or []])
+    keeps_bodies = bool(manifest["config"].get("keep_bodies"))
     seen: set[int] = set()
     sent: dict[int, Sent] = {}
     samples: list[Sample] = []
@@ -52,8 +57,11 @@ def finish(rundir: RunDir) -> Finished:
     closed: Closed | None = None
 
     def flush() -> None:
-        tables.append(requests_table(rows, plan.requests, run=run, request_ids=request_ids))
+        table = requests_table(rows, plan.requests, run=run, request_ids=request_ids)
+        tables.append(table.with_columns(checker.columns(rows)))
         frames.append(frames_table(rows))
+        if keeps_bodies:
+            answers.append(answers_table(rows))
         rows.clear()
 
     for record in read_journal(rundir.journal):
@@ -83,6 +91,8 @@ def finish(rundir: RunDir) -> Finished:
     all_frames = pl.concat(frames).sort("seq", "attempt")
     all_frames.write_parquet(rundir.frames)
     _schedule_table(plan, requests).write_parquet(rundir.schedule)
+    if keeps_bodies:
+        pl.concat(answers).sort("seq", "attempt").write_parquet(rundir.answers)
     write_recorded(rundir, plan)
     pages.write(rundir.server)
     started_s = manifest["clock"]["started_unix_ns"] / 1e9

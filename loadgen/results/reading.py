@@ -34,6 +34,7 @@ class Reading:
 
     __slots__ = (
         "_accepted",
+        "_answer",
         "_body",
         "_decode",
         "_error_type",
@@ -69,7 +70,7 @@ class Reading:
         "usage",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_answer: bool = False) -> None:
         self.status: int | None = None
         self.content_type = ""
         self.encoded = False
@@ -104,6 +105,7 @@ class Reading:
         self._trails = False  # a usage report may come after the end
         self._unkept = 0  # frames whose time, size and kind were not stored
         self._error_type: str | None = None
+        self._answer: list[Output] | None = [] if keeps_answer else None
 
     @property
     def is_stream(self) -> bool:
@@ -179,6 +181,12 @@ class Reading:
             self.format = "other"
         self._thin()
 
+    def said(self, kind: str) -> str | None:
+        """Return all that the first choice said of this kind; None where it was not kept."""
+        if self._answer is None:
+            return None
+        return "".join(output.text for output in self._answer if output.kind == kind)
+
     def error_word(self) -> str | None:
         """Return the type or code of the error object in a body that is no stream, None where there is none.
 
@@ -243,6 +251,8 @@ class Reading:
                 if type(event) is Output:
                     has_output = True
                     self.output_chars += len(event.text)
+                    if self._answer is not None and not event.choice:
+                        self._answer.append(event)
                     said = KIND[event.kind]
                     if (event.choice, said) != self._speaking:
                         self._turn_to(event.choice, said, at_ns)

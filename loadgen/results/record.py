@@ -76,6 +76,8 @@ class Row(msgspec.Struct, frozen=True, array_like=True, tag="row", gc=False, kw_
     frame_at_ns: bytes = b""
     frame_bytes: bytes = b""
     frame_kinds: bytes = b""
+    answer: str | None = None  # the first choice's text and tool arguments, where somebody wants them
+    arguments: str | None = None
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True, tag="sample", gc=False):

@@ -65,6 +65,14 @@ class RunDir:
         return self.path / "recorded_frames.parquet"
 
     @property
+    def answers(self) -> Path:
+        return self.path / "answers.parquet"
+
+    @property
+    def prompts(self) -> Path:
+        return self.path / "recording.jsonl"
+
+    @property
     def server(self) -> Path:
         return self.path / "server.parquet"
 

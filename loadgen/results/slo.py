@@ -59,9 +59,15 @@ def parse_slo(text: str) -> Slo:
 
 
 def with_good(requests: pl.DataFrame, slos: list[Slo]) -> pl.DataFrame:
-    """Add `good`: completed, and every objective holds; one whose metric does not exist does not hold."""
+    """Add `good` and `useful`: completed, every objective holds; and every check passes.
+
+    An objective whose metric does not exist does not hold, a check that did not run does not pass.
+    """
     good = pl.col("outcome") == "completed"
     for slo in slos:
         good = good & slo.holds().fill_null(value=False)
-    # Checks are not made yet: what is good is useful.
-    return requests.with_columns(good.alias("good"), good.alias("useful"))
+    useful = good
+    if "checks" in requests.columns:
+        flags = requests["checks"].struct.fields
+        useful = good & pl.all_horizontal(pl.col("checks").struct.field(*flags)).fill_null(value=False)
+    return requests.with_columns(good.alias("good"), useful.alias("useful"))

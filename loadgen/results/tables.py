@@ -33,7 +33,8 @@ _FLAGS = ("finished", "tokens_approximate", "connection_reused", "resent")
 ROW_FIELDS = [
     name
     for name in Row.__struct_fields__
-    if name not in ("seq", "place", "attempt", "is_warmup", "frame_at_ns", "frame_bytes", "frame_kinds")
+    if name
+    not in ("seq", "place", "attempt", "is_warmup", "frame_at_ns", "frame_bytes", "frame_kinds", "answer", "arguments")
 ]
 
 
@@ -78,6 +79,13 @@ def requests_table(rows: Sequence[Row], planned: Sequence[Planned], *, run: str,
 
 def _request_id(run: str, row: Row) -> str:
     return f"{run}-{row.seq}" if row.attempt == 1 else f"{run}-{row.seq}-{row.attempt}"
+
+
+def answers_table(rows: Iterable[Row]) -> pl.DataFrame:
+    """Return what each stream's first choice said: its text, and its tool calls' arguments."""
+    told = [(row.seq, row.attempt, row.answer, row.arguments) for row in rows if row.answer or row.arguments]
+    schema = {"seq": pl.Int64(), "attempt": pl.Int64(), "answer": pl.String(), "arguments": pl.String()}
+    return pl.DataFrame(told, schema=schema, orient="row")
 
 
 def frames_table(rows: Iterable[Row]) -> pl.DataFrame:
