@@ -6,6 +6,7 @@ import traceback
 import typer
 
 from loadgen import __version__
+from loadgen.cli.compare import compare
 from loadgen.cli.imports import import_
 from loadgen.cli.plan import plan
 from loadgen.cli.probe import probe
@@ -34,7 +35,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-for command in (run, sweep, table, summary, probe, plan, record, simulate, recover):
+for command in (run, sweep, table, compare, summary, probe, plan, record, simulate, recover):
     app.command()(command)
 app.command("import")(import_)
 

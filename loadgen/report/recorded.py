@@ -8,6 +8,7 @@ import polars as pl
 
 from loadgen.report.measured import Measured, Population
 from loadgen.report.summary import part
+from loadgen.report.transitions import transitions
 from loadgen.results.finish import frame_gaps
 from loadgen.results.slo import with_good
 
@@ -94,7 +95,7 @@ def against_recording(replay: Replay, *, flag_change: float) -> dict[str, Any]:
         "classes": {
             name: list(_changes(was["classes"][name], now["classes"][name], flag_change)) for name in now["classes"]
         },
-        "transitions": _transitions(rows, replay.now.measured.offered),
+        "transitions": transitions(rows, replay.now.measured.offered),
     }
 
 
@@ -130,13 +131,6 @@ def _change(was: float, now: float, wrong: Literal["up", "down"] | None, flag_ch
     worse = (now - was) * (1 if wrong == "up" else -1) > 0
     is_large = pct is None or abs(pct) >= flag_change
     return {"was": was, "now": now, "change_pct": pct, "flagged": wrong is not None and worse and is_large}
-
-
-def _transitions(was: pl.DataFrame, now: pl.DataFrame) -> list[dict[str, Any]]:
-    """How many requests went from which outcome to which, the most first."""
-    both = now.select("seq", now="outcome").join(was.select("seq", was="outcome"), on="seq")
-    counted = both.group_by("was", "now").len("requests")
-    return counted.sort("requests", "was", "now", descending=[True, False, False]).to_dicts()
 
 
 def _classes(measured: Measured) -> list[str]:
