@@ -55,6 +55,7 @@ def _side(label: str, text: str) -> "Side":
     from loadgen.report.compare import Run, Side
 
     paths = [Path(part) for part in text.split(",") if part]
-    if not paths:
-        raise UsageError(f"{label}: no run is named", hint="as in loadgen compare results/a results/b")
+    if not paths or len({path.resolve() for path in paths}) < len(paths):
+        fault = "a run is named twice" if paths else "no run is named"
+        raise UsageError(f"{label}: {fault}", hint="as in loadgen compare results/a1,results/a2 results/b1,results/b2")
     return Side(label, [Run.read(path) for path in paths])

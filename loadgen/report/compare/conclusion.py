@@ -1,4 +1,7 @@
-"""One sentence on two sides: never an improvement that fewer useful answers, a class or an INVALID run paid for."""
+"""One sentence on two sides: never an improvement that fewer useful answers, a class or an INVALID run paid for.
+
+Nor is it one in speed when B turns more away: those are not in its latencies. That is bounded protection.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -6,7 +9,11 @@ from typing import Any, Literal, TypeAlias
 from loadgen.report.compare.shifts import Shift
 from loadgen.report.compare.sides import Side
 
-Kind: TypeAlias = Literal["none", "improvement", "not an improvement", "worse", "no difference"]
+Kind: TypeAlias = Literal[
+    "none", "improvement", "bounded protection", "not an improvement", "worse", "no difference"
+]  # fmt: skip
+# From so large a share of what was offered on, more rejections are a policy.
+_TURNED_AWAY = 0.005
 
 
 def conclude(
@@ -36,22 +43,27 @@ def conclude(
         shift.klass for shift in of_primary if shift.klass and (shift.direction > 0 or useful[shift.klass]["fell"])
     ]
     said = _said(primary, overall)
+    turned = accounts["b"]["outcomes"].get("rejected", 0) - accounts["a"]["outcomes"].get("rejected", 0)
+    protects = turned >= _TURNED_AWAY * accounts["a"]["offered"]
     if overall.direction > 0:
         more = f", and {lost}" if fell else ""
         return "worse", f"B is worse: {said}{more}."
     if fell:
         if overall.direction == 0:
             return "worse", f"B is worse: {lost}; {said}."
-        turned = accounts["b"]["outcomes"].get("rejected", 0) - accounts["a"]["outcomes"].get("rejected", 0)
-        why = f"; it turned away {turned} more, which is bounded protection and no speed gain" if turned > 0 else ""
+        why = f"; it turned away {turned} more, which is bounded protection and no speed gain" if protects else ""
         return "not an improvement", f"Not an improvement: {said} for those that B served, but {lost}{why}."
     if overall.direction < 0 and worse:
         return "not an improvement", f"Not an improvement: {said}, but it got worse for class {', '.join(worse)}."
-    if overall.direction < 0:
-        return (
-            "improvement",
-            f"B is an improvement: {said}, with no fewer useful answers{_though(useful[''], accounts)}.",
+    if overall.direction < 0 and protects:
+        shares = [accounts[side]["useful_pct"] or 0.0 for side in ("a", "b")]
+        return "bounded protection", (
+            f"Bounded protection, no speed gain: {said} for those that B served, and it turned away {turned} more; "
+            f"{shares[1]:.1f} % of what was offered was useful, where it was {shares[0]:.1f} %."
         )
+    if overall.direction < 0:
+        kept = f"with no fewer useful answers{_though(useful[''])}"
+        return "improvement", f"B is an improvement: {said}, {kept}."
     if worse:
         return "worse", f"B is worse for class {', '.join(worse)}; over all, {said}."
     return "no difference", f"No difference was found: {said}."
@@ -72,7 +84,7 @@ def _lost(useful: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]]) 
     return f"{100 * (useful['share_a'] - useful['share_b']):.1f} points fewer of the offered requests were useful"
 
 
-def _though(useful: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]]) -> str:
+def _though(useful: Mapping[str, Any]) -> str:
     """A few may be missing by chance: they are told of all the same."""
     fewer = useful.get("lost", 0) - useful.get("won", 0)
     return f" (but for {fewer}, which may be chance)" if fewer > 0 else ""

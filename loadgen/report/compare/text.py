@@ -8,7 +8,12 @@ from rich.table import Table
 
 from loadgen.report.numbertext import number
 
-_STYLES = {"improvement": "bold green", "no difference": "bold", "none": "bold yellow"}
+_STYLES = {
+    "improvement": "bold green",
+    "no difference": "bold",
+    "bounded protection": "bold yellow",
+    "none": "bold yellow",
+}
 _SHOWN = ("ttft", "first_text", "e2e", "itl", "ttft_from_due", "e2e_from_due")
 _COUNTS = ("good", "useful")
 
