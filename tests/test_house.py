@@ -30,6 +30,7 @@ OWNERS = {
     "h2": {"net/complaints.py", "servers/recorder/http2.py"},
     "botocore": {"plan/signing.py"},
     "ssl": {"net/tls.py"},
+    "jinja2": {"report/page/page.py"},
     "fastjsonschema": {"results/checks.py"},
     "prometheus_client": {"results/scrapes.py", "servers/simulated/metrics.py"},
     "tokenizers": {"plan/recordings/tokens.py"},

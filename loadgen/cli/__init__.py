@@ -11,6 +11,7 @@ from loadgen.cli.imports import import_
 from loadgen.cli.plan import plan
 from loadgen.cli.probe import probe
 from loadgen.cli.record import record
+from loadgen.cli.report import report
 from loadgen.cli.run import run
 from loadgen.cli.simulate import simulate
 from loadgen.cli.summary import recover, summary
@@ -35,7 +36,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-for command in (run, sweep, table, compare, summary, probe, plan, record, simulate, recover):
+for command in (run, sweep, table, compare, report, summary, probe, plan, record, simulate, recover):
     app.command()(command)
 app.command("import")(import_)
 

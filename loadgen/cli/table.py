@@ -21,7 +21,7 @@ def table(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Put levels side by side and mark the knee: the highest level that meets the objectives."""
-    print_levels(_rundirs(runs), slo or [], target_good_pct, as_csv=csv, as_json=json)
+    print_levels(rundirs_of(runs), slo or [], target_good_pct, as_csv=csv, as_json=json)
 
 
 def print_levels(
@@ -56,8 +56,8 @@ def _summary(rundir: "RunDir", slos: list[str]) -> dict[str, Any]:
     return summarise(Measured.read(rundir, [parse_slo(text) for text in slos]), stored["process"])
 
 
-def _rundirs(paths: list[Path]) -> "list[RunDir]":
-    """The finished runs in these folders; a sweep's folder stands for its levels. Raises UsageError."""
+def rundirs_of(paths: list[Path]) -> "list[RunDir]":
+    """Return the finished runs in these folders; a sweep's folder stands for its levels. Raises UsageError."""
     from loadgen.results.rundir import RunDir
     from loadgen.results.sweepdir import SweepDir
 

@@ -85,4 +85,4 @@ async def test_what_it_tells_is_known_to_the_table_of_dialects():
 
     known = {family for families in DIALECTS["vllm"].values() for family in families}
     ours = {name for name in told if name.startswith("vllm:") and not name.endswith("_created")}
-    assert ours <= known | {"vllm:num_preemptions"}
+    assert ours <= known | {"vllm:prefix_cache_queries"}

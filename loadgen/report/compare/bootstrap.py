@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import pstdev
 
 import polars as pl
 
@@ -78,16 +79,48 @@ class Sample:
         return found
 
 
-def interval(draws: Sequence[float], *, share: float = 0.95) -> tuple[float, float]:
-    """Return the middle `share` of the draws: the percentile interval."""
+def interval(draws: Sequence[float], shift: float, *, blocks: int) -> tuple[float, float]:
+    """Return a 95 % interval of a shift: the wider one, at each end, of two.
+
+    One is the middle of the draws, the other reaches Student's t of so many blocks times the draws' deviation. Where
+    blocks are few or values clumped, either alone is too narrow.
+    """
     ordered = sorted(draws)
-    tail = (1 - share) / 2
+    tail = (1 - _SHARE) / 2
     low = ordered[max(math.ceil(tail * len(ordered)) - 1, 0)]
-    return low, ordered[min(math.ceil((1 - tail) * len(ordered)) - 1, len(ordered) - 1)]
+    high = ordered[min(math.ceil((1 - tail) * len(ordered)) - 1, len(ordered) - 1)]
+    margin = student_t(blocks - 1) * _deviation(draws, blocks)
+    return min(low, shift - margin), max(high, shift + margin)
 
 
-def p_value(draws: Sequence[float]) -> float:
-    """Return the two-sided p of no shift: how rarely a draw lies on zero's other side; never 0, for want of draws."""
-    below = sum(draw <= 0 for draw in draws)
-    above = sum(draw >= 0 for draw in draws)
-    return min(1.0, 2 * (min(below, above) + 1) / (len(draws) + 1))
+def p_value(draws: Sequence[float], shift: float, *, blocks: int) -> float:
+    """Return the two-sided p of no shift, as the interval the higher one of two; never 0, for want of draws.
+
+    One says how rarely a draw lies on zero's other side, the other how far zero is in deviations.
+    """
+    beyond = min(sum(draw <= 0 for draw in draws), sum(draw >= 0 for draw in draws))
+    by_draws = min(1.0, 2 * (beyond + 1) / (len(draws) + 1))
+    deviation = _deviation(draws, blocks) * student_t(blocks - 1) / _NORMAL
+    by_deviation = math.erfc(abs(shift) / deviation / math.sqrt(2)) if deviation else float(shift == 0)
+    return max(by_draws, by_deviation)
+
+
+def _deviation(draws: Sequence[float], blocks: int) -> float:
+    """The draws' deviation, as it would be of blocks that were not drawn from themselves."""
+    return pstdev(draws) * math.sqrt(blocks / max(blocks - 1, 1))
+
+
+def student_t(freedom: int) -> float:
+    """Return Student's t at 97.5 % by degrees of freedom; beyond thirty the normal's is near enough.
+
+    >>> student_t(1), student_t(19), student_t(100)
+    (12.706, 2.093, 1.96)
+    """
+    return _T[max(freedom, 1) - 1] if freedom <= len(_T) else _NORMAL
+
+
+_SHARE, _NORMAL = 0.95, 1.96
+_T = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
+    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)

@@ -168,6 +168,17 @@ def _warnings(a: Side, b: Side, blocks: Blocks | None) -> Iterator[str]:
         yield "a side of one run has no variance of its own: no intervals; repeat it"
     else:
         yield "each run counts as one value (Welch's t): few repeats make wide intervals"
+    growing = [
+        run.name
+        for side in (a, b)
+        for run in side.runs
+        if run.summary["in_flight"] and run.summary["in_flight"]["growing"]
+    ]
+    if growing:
+        yield (
+            f"the backlog grew in {', '.join(growing)}: what came late waited for all that came before, so that a whole "
+            "run is one sample, and intervals of single runs are too narrow"
+        )
     if any(run.summary["loop"] == "closed" for side in (a, b) for run in side.runs):
         yield "closed loop: callers waited for their answers, so the two sides were not offered the same load"
 

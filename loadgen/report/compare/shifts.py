@@ -7,17 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from loadgen.report.compare.bootstrap import Blocks, Sample, draws_of, interval, p_value
+from loadgen.report.compare.bootstrap import Blocks, Sample, draws_of, interval, p_value, student_t
 from loadgen.report.compare.sides import Run, Side
 from loadgen.results.metrics import METRICS
 
 SHIFTED = ("ttft", "first_text", "e2e", "itl", "ttft_from_due", "first_text_from_due", "e2e_from_due")
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-# Student's t at 97.5 %, by degrees of freedom from 1 on; beyond them the normal's.
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
-    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +110,10 @@ def _shifts(
             drawn = [None if low is None or high is None else high - low for low, high in both]
         known = [value for value in drawn if value is not None]
         if known:
-            low, high = interval(known)
+            low, high = interval(known, shift, blocks=draws.height)
             yield Shift(
                 metric=metric, statistic=statistic, klass=klass, a=at_a, b=at_b, shift=shift, low=low, high=high,
-                n=min(len(a), len(b)), p=p_value(known),
+                n=min(len(a), len(b)), p=p_value(known, shift, blocks=draws.height),
             )  # fmt: skip
 
 
@@ -158,8 +153,7 @@ def _welch(metric: str, statistic: str, klass: str | None, a: list[float], b: li
         if total
         else len(a) + len(b) - 2
     )
-    place = max(int(freedom), 1)
-    margin = (_T[place - 1] if place <= len(_T) else 1.96) * total**0.5
+    margin = student_t(int(freedom)) * total**0.5
     shift = fmean(b) - fmean(a)
     return Shift(
         metric=metric, statistic=statistic, klass=klass, a=fmean(a), b=fmean(b), shift=shift, low=shift - margin,

@@ -36,6 +36,8 @@ class Metrics:
         self._decode = self._histogram("request_decode_time_seconds", _REQUEST)
         self._input = self._counter("prompt_tokens")
         self._output = self._counter("generation_tokens")
+        for never in ("num_preemptions", "prefix_cache_queries", "prefix_cache_hits"):
+            self._counter(never)
         self._ended = Counter(
             "vllm:request_success", "Requests by how they ended.", [*self._labels, "finished_reason"],
             registry=self._registry,
