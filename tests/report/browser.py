@@ -32,7 +32,8 @@ class Browser:
         self._process = subprocess.Popen(
             [
                 CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-                "--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={self._profile.name}", "about:blank",
+                "--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={self._profile.name}",
+                "about:blank",
             ],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from conftest import loadgen
 from report.browser import CHROMIUM, Browser
 from report.folder import LONG, SHORT, closed, folder_of, stream, unanswered, unsent
 
+from loadgen.cli.judging import Judging
 from loadgen.cli.summary import close_run
 from loadgen.report.compare import Run
 from loadgen.report.page import run_page
@@ -28,7 +29,7 @@ def browser() -> Iterator[Browser]:
 def page_of(path: Path, records: list[Record], **given: object) -> Path:
     """A run's page, of rows that nobody sent."""
     rundir = folder_of(path / "run", records, **given)  # type: ignore[arg-type]
-    close_run(rundir)
+    close_run(rundir, Judging(slo=["ttft<80ms"]))
     run = Run.read(rundir.path)
     page = path / "report.html"
     page.write_text(run_page(run.measured, run.summary), "utf-8")

@@ -6,7 +6,7 @@ import polars as pl
 
 from loadgen.report.measured import Measured
 from loadgen.results.metrics import COMPLETED
-from loadgen.wire.events import FRAME_KINDS
+from loadgen.results.tables import KINDS
 
 _SLOWEST, _FAILED, _SAMPLE = 30, 60, 60
 _FRAMES = 1500
@@ -36,7 +36,7 @@ def streams(measured: Measured) -> dict[str, Any]:
     frames = measured.frames.join(chosen.select("seq", "attempt"), on=["seq", "attempt"], how="semi")
     by_key = {(row["seq"], row["attempt"]): row for row in frames.iter_rows(named=True)}
     return {
-        "kinds": list(FRAME_KINDS),
+        "kinds": KINDS.categories.to_list(),
         "of": len(sent),
         "streams": [_stream(row, by_key.get((row["seq"], row["attempt"]))) for row in chosen.iter_rows(named=True)],
     }
@@ -59,7 +59,8 @@ def _stream(row: dict[str, Any], frames: dict[str, Any] | None) -> dict[str, Any
         if row[column] is not None
     }
     if frames is not None:
-        kinds = [FRAME_KINDS.index(kind) for kind in frames["kind"][:_FRAMES]]
+        numbers = {kind: number for number, kind in enumerate(KINDS.categories)}
+        kinds = [numbers[kind] for kind in frames["kind"][:_FRAMES]]
         told["frames"] = [
             [round(at / 1e6, 3), size, kind]
             for at, size, kind in zip(frames["at_ns"][:_FRAMES], frames["bytes"][:_FRAMES], kinds, strict=True)
