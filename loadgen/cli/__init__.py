@@ -6,6 +6,7 @@ import traceback
 import typer
 
 from loadgen import __version__
+from loadgen.cli.capacity import capacity
 from loadgen.cli.compare import compare
 from loadgen.cli.imports import import_
 from loadgen.cli.plan import plan
@@ -36,7 +37,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-for command in (run, sweep, table, compare, report, summary, probe, plan, record, simulate, recover):
+for command in (run, sweep, capacity, table, compare, report, summary, probe, plan, record, simulate, recover):
     app.command()(command)
 app.command("import")(import_)
 

@@ -221,6 +221,15 @@ MetricsEvery = Annotated[str, typer.Option(help="How often they are scraped.", r
 Gpus = Annotated[
     int | None, typer.Option(min=1, help="GPUs behind the target, for rates per GPU.", rich_help_panel=_KEEP)
 ]
+Export = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FORMAT", help="Write it as csv, hgrm, aiperf-json or llm-d; repeatable.", rich_help_panel=_KEEP
+    ),
+]
+ExportTo = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Where; by default the run's folder.", rich_help_panel=_KEEP)
+]
 TargetGood = Annotated[
     float,
     typer.Option(

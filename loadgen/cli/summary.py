@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadgen.cli import options as o
+from loadgen.cli.exporting import check_formats, write_exports
 from loadgen.cli.judging import Judging
 from loadgen.errors import EXIT_FINE
 
@@ -24,9 +25,15 @@ def summary(
     junit: o.Junit = None,
     baseline: o.Baseline = None,
     flag_change: o.FlagChange = None,
+    export: o.Export = None,
+    out: o.ExportTo = None,
     json: o.Json = False,
 ) -> None:
-    """Print a finished run's summary again, from its rows; --slo and --fail-if judge them anew."""
+    """Print a finished run's summary again, from its rows; --slo and --fail-if judge them anew.
+
+    --export writes the run for other tools, as judged now.
+    """
+    check_formats(export or [], into=out)
     from loadgen.report.measured import Measured
     from loadgen.results.rundir import RunDir
     from loadgen.results.slo import parse_slo
@@ -41,11 +48,14 @@ def summary(
         baseline=baseline,
         flag_change=flag_change,
     )
-    if judging.asks_anything:
+    if judging.asks_anything or export:
         measured = Measured.read(rundir, [parse_slo(text) for text in slo or stored["slo"]])
         classes = measured.offered["class"].drop_nulls().unique()
         judging.check(classes, has_recorded=measured.recorded is not None)
-        stored = judging.summarise(measured, stored["process"])
+        if judging.asks_anything:
+            stored = judging.summarise(measured, stored["process"])
+        if export:
+            write_exports(export, measured, stored, into=out or run)
     else:
         judging.check((), has_recorded=False)
     # Without a new judgement a JUnit file tells the run's own.

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,20 +48,26 @@ _ADDED: dict[str, tuple[Any, Any]] = {
 _NOT_OURS = ("junit", "baseline")
 
 
-def _like_run(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every option of `loadgen run`, and those that are its own instead or beside them."""
-    parameters = dict(inspect.signature(run).parameters)
-    for name, (annotation, default) in _ADDED.items():
-        parameters[name] = inspect.Parameter(
-            name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default
-        )
-    kept = [parameter for name, parameter in parameters.items() if name not in _NOT_OURS]
-    command.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in kept}
-    return command
+def like_run(
+    added: Mapping[str, tuple[Any, Any]], *, without: Collection[str]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command every option of `loadgen run` but some, and those that are its own instead or beside them."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = dict(inspect.signature(run).parameters)
+        for name, (annotation, default) in added.items():
+            parameters[name] = inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default
+            )
+        kept = [parameter for name, parameter in parameters.items() if name not in without]
+        command.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in kept}
+        return command
+
+    return decorate
 
 
-@_like_run
+@like_run(_ADDED, without=_NOT_OURS)
 def sweep(**given: Any) -> None:
     """Do one run per level of --rates, --concurrency or --max-concurrency, then show the levels side by side.
 
@@ -95,7 +101,7 @@ def sweep(**given: Any) -> None:
         if not is_first:
             time.sleep(cool_down_s)
         is_first = False
-        code = _run_level(level, folder.next_try(name).path)
+        code = run_level(level, folder.next_try(name).path)
         typer.echo(f"{name}: exit {code}", err=True)
         if code not in (EXIT_FINE, EXIT_GATE_FAILED, EXIT_INVALID):
             raise typer.Exit(code)
@@ -141,7 +147,7 @@ def _number(option: str, text: str, kind: Callable[[str], float]) -> float:
     return value
 
 
-def _run_level(options: Mapping[str, Any], out: Path) -> int:
+def run_level(options: Mapping[str, Any], out: Path) -> int:
     """Do one level in a process of its own, so that each starts alike; return its exit code."""
     import msgspec
 

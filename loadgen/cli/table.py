@@ -65,8 +65,7 @@ def rundirs_of(paths: list[Path]) -> "list[RunDir]":
     for path in paths:
         sweep = SweepDir(path)
         if sweep.plan.is_file():
-            levels = [sweep.finished(level) for level in sweep.read_plan()["levels"]]
-            found += [rundir for rundir in levels if rundir is not None]
+            found += sweep.all_finished()
         else:
             found.append(RunDir.finished(path))
     if not found:

@@ -1,6 +1,6 @@
 """Durations in HdrHistograms; the only file that knows hdrh."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -44,6 +44,19 @@ class Histogram:
     @property
     def mean_ns(self) -> float:
         return float(self._hdr.get_mean_value())
+
+    @property
+    def buckets(self) -> tuple[int, int]:
+        """How many buckets there are, and sub-buckets in each."""
+        return self._hdr.bucket_count, self._hdr.sub_bucket_count
+
+    def recorded(self) -> Iterator[tuple[int, int, int]]:
+        """Yield lowest, highest and how many of the values that count as the same, ascending."""
+        # hdrh's own iterator goes through its buckets twenty times slower.
+        for index, count in enumerate(self._hdr.counts):
+            if count:
+                lowest = self._hdr.get_value_from_index(index)
+                yield lowest, self._hdr.get_highest_equivalent_value(lowest), count
 
     def record(self, duration_ns: int, times: int = 1) -> None:
         # hdrh drops what does not fit and only says so in its return value.

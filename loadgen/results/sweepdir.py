@@ -1,4 +1,4 @@
-"""The folder of a sweep: its plan, and a run's folder for each level."""
+"""The folder of a sweep or a search: its plan, and a run's folder for each level."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,13 @@ class SweepDir:
     def finished(self, level: str) -> RunDir | None:
         """Return the level's finished run, the latest one; None where there is none."""
         return next((rundir for rundir in reversed(self._tries(level)) if _is_finished(rundir)), None)
+
+    def all_finished(self) -> list[RunDir]:
+        """Return the finished run of each level; a search plans no levels, so all that it finished are its."""
+        levels = self.read_plan().get("levels")
+        if levels is None:
+            return [RunDir(path) for path in sorted(self.path.iterdir()) if _is_finished(RunDir(path))]
+        return [rundir for level in levels if (rundir := self.finished(level)) is not None]
 
     def next_try(self, level: str) -> RunDir:
         """Return a folder for the level's next run: what an interrupted one left is kept."""

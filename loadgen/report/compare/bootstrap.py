@@ -6,15 +6,18 @@ drawn with replacement instead (a block bootstrap; Künsch 1989, with blocks tha
 
 import math
 import random
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import pstdev
 
 import polars as pl
 
-RESAMPLES = 1000
+RESAMPLES = 500
 _BLOCKS_LEAST, _BLOCKS_MOST = 20, 200
 _CELLS = 4_000_000  # of a table of draws: 16 MB
+_FEW = 1_000_000
 _SPANS = 4.0  # a block holds so many of the times for which requests stay in the server
 
 
@@ -58,25 +61,41 @@ class Sample:
 
     def __init__(self, values: pl.Series, blocks: pl.Series) -> None:
         ordered = pl.DataFrame({"value": values, "block": blocks.cast(pl.UInt32)}).sort("value")
-        self._values, self._blocks = ordered["value"], ordered["block"]
+        self._blocks, self._blocks_listed = ordered["block"], ordered["block"].to_list()
+        self._listed: list[float] = ordered["value"].cast(pl.Float64).to_list()
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._listed)
 
     def quantile(self, share: float) -> float:
         """Return a quantile of the sample."""
-        return float(self._values[max(math.ceil(share * len(self)) - 1, 0)])
+        return self._listed[max(math.ceil(share * len(self)) - 1, 0)]
 
-    def drawn(self, share: float, draws: pl.DataFrame) -> list[float | None]:
-        """Return a quantile of each draw; None of one that drew no value."""
-        found: list[float | None] = []
-        at_once = max(_CELLS // max(len(self), 1), 1)
+    def drawn(self, shares: Sequence[float], draws: pl.DataFrame) -> list[list[float | None]]:
+        """Return quantiles of each draw, a list for each share; None of a draw without a value."""
+        if len(self) * draws.width <= _FEW:
+            return self._drawn_one_by_one(shares, draws)
+        found: list[list[float | None]] = [[] for _ in shares]
+        at_once = max(_CELLS // len(self), 1)
         for start in range(0, draws.width, at_once):
-            weights = draws[:, start : start + at_once][self._blocks]
-            reaches = (pl.all().sum() * share).ceil().clip(1)
-            places = weights.select((pl.all().cum_sum() < reaches).sum()).row(0)
-            found += [None if place == len(self) else float(self._values[place]) for place in places]
+            reached = draws[:, start : start + at_once][self._blocks].select(pl.all().cum_sum())
+            for of_share, share in zip(found, shares, strict=True):
+                wanted = (pl.all().last() * share).ceil().clip(1)
+                places = reached.select((pl.all() < wanted).sum()).row(0)
+                of_share += [self._at(place) for place in places]
         return found
+
+    def _drawn_one_by_one(self, shares: Sequence[float], draws: pl.DataFrame) -> list[list[float | None]]:
+        """The same of few values, where a table's columns cost more than what is in them."""
+        found: list[list[float | None]] = [[] for _ in shares]
+        for column in draws.iter_columns():
+            reached = list(accumulate(map(column.to_list().__getitem__, self._blocks_listed)))
+            for of_share, share in zip(found, shares, strict=True):
+                of_share.append(self._at(bisect_left(reached, max(math.ceil(reached[-1] * share), 1))))
+        return found
+
+    def _at(self, place: int) -> float | None:
+        return self._listed[place] if place < len(self._listed) else None
 
 
 def interval(draws: Sequence[float], shift: float, *, blocks: int) -> tuple[float, float]:
@@ -94,12 +113,12 @@ def interval(draws: Sequence[float], shift: float, *, blocks: int) -> tuple[floa
 
 
 def p_value(draws: Sequence[float], shift: float, *, blocks: int) -> float:
-    """Return the two-sided p of no shift, as the interval the higher one of two; never 0, for want of draws.
+    """Return the two-sided p of no shift, as the interval the higher one of two.
 
     One says how rarely a draw lies on zero's other side, the other how far zero is in deviations.
     """
     beyond = min(sum(draw <= 0 for draw in draws), sum(draw >= 0 for draw in draws))
-    by_draws = min(1.0, 2 * (beyond + 1) / (len(draws) + 1))
+    by_draws = min(1.0, 2 * beyond / len(draws))
     deviation = _deviation(draws, blocks) * student_t(blocks - 1) / _NORMAL
     by_deviation = math.erfc(abs(shift) / deviation / math.sqrt(2)) if deviation else float(shift == 0)
     return max(by_draws, by_deviation)

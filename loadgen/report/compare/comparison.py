@@ -176,8 +176,8 @@ def _warnings(a: Side, b: Side, blocks: Blocks | None) -> Iterator[str]:
     ]
     if growing:
         yield (
-            f"the backlog grew in {', '.join(growing)}: what came late waited for all that came before, so that a whole "
-            "run is one sample, and intervals of single runs are too narrow"
+            f"the backlog grew in {', '.join(growing)}: what came late waited for all that came before, so a whole run "
+            "is one sample, and intervals of single runs are too narrow"
         )
     if any(run.summary["loop"] == "closed" for side in (a, b) for run in side.runs):
         yield "closed loop: callers waited for their answers, so the two sides were not offered the same load"

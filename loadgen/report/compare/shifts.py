@@ -12,6 +12,7 @@ from loadgen.report.compare.sides import Run, Side
 from loadgen.results.metrics import METRICS
 
 SHIFTED = ("ttft", "first_text", "e2e", "itl", "ttft_from_due", "first_text_from_due", "e2e_from_due")
+SHIFTED_BY_CLASS = ("ttft", "e2e", "itl", "ttft_from_due", "e2e_from_due")
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -56,7 +57,7 @@ def shifts_of_runs(a: Run, b: Run, *, blocks: Blocks, seed: int, are_paired: boo
     rows = paired_rows(a, b) if are_paired else None
     classes = a.measured.offered["class"].drop_nulls().unique().sort().to_list()
     for klass in (None, *classes):
-        for metric in SHIFTED:
+        for metric in SHIFTED if klass is None else SHIFTED_BY_CLASS:
             column = METRICS[metric].column
             left, right, differences = (
                 _pairs(rows, column, klass, a, blocks)
@@ -98,17 +99,19 @@ def _block(at_ns: pl.Series, run: Run, blocks: Blocks) -> pl.Series:
 def _shifts(
     metric: str, klass: str | None, a: Sample, b: Sample, differences: Sample | None, *, draws: pl.DataFrame
 ) -> Iterator[Shift]:
+    shares = list(_SHARES.values())
     # Unpaired sides are drawn apart: their blocks have nothing to do with one another.
     draws_b = draws if differences is not None else draws.select(reversed(draws.columns))
+    drawn = dict(zip(_SHARES, zip(a.drawn(shares, draws), b.drawn(shares, draws_b), strict=True), strict=True))
     for statistic, share in _SHARES.items():
         at_a, at_b = a.quantile(share), b.quantile(share)
         if statistic == "p50" and differences is not None:
-            shift, drawn = differences.quantile(share), differences.drawn(share, draws)
+            shift, found = differences.quantile(share), differences.drawn([share], draws)[0]
         else:
-            both = zip(a.drawn(share, draws), b.drawn(share, draws_b), strict=True)
             shift = at_b - at_a
-            drawn = [None if low is None or high is None else high - low for low, high in both]
-        known = [value for value in drawn if value is not None]
+            both = zip(*drawn[statistic], strict=True)
+            found = [None if low is None or high is None else high - low for low, high in both]
+        known = [value for value in found if value is not None]
         if known:
             low, high = interval(known, shift, blocks=draws.height)
             yield Shift(
@@ -126,7 +129,7 @@ def shifts_of_groups(a: Side, b: Side) -> Iterator[Shift]:
         return
     classes = a.first.measured.offered["class"].drop_nulls().unique().sort().to_list()
     for klass in (None, *classes):
-        for metric in SHIFTED:
+        for metric in SHIFTED if klass is None else SHIFTED_BY_CLASS:
             for name, share in _SHARES.items():
                 left, right = (_of_each(side.runs, METRICS[metric].column, klass, share) for side in (a, b))
                 if left and right:
