@@ -122,7 +122,7 @@ def _shifts(made: dict[str, Any]) -> Table:
             f"{shift['shift']:+.2f}",
             f"{shift['low']:+.2f} to {shift['high']:+.2f}",
             str(shift["n"]),
-            "" if p is None else f"{p:.3f}",
+            "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}",
             style=style,
         )
     return table

@@ -113,6 +113,10 @@ def _pct(value: float | None) -> str:
     return "" if value is None else f"{value:.1f} %"
 
 
+def _p(value: float | None) -> str:
+    return "" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def _change(value: float | None) -> str:
     return "from 0" if value is None else f"{value:+.1f} %"
 
@@ -142,6 +146,7 @@ _ENVIRONMENT = Environment(
 _ENVIRONMENT.filters |= {
     "num": _num,
     "pct": _pct,
+    "p": _p,
     "change": _change,
     "between": _between,
     "said": _said,
