@@ -86,7 +86,7 @@ def percentile_places(count: int) -> list[float]:
     """Return percentiles from 0 to 100, closer together near the end, as far as so many samples tell.
 
     >>> percentile_places(2)[:2]
-    [0.0, 17.46]
+    [0.0, 17.459581]
     """
     nines = math.log10(max(count, 2))
     steps = math.ceil(nines * _STEPS_A_NINE)
