@@ -220,6 +220,11 @@ def _throughput(summary: dict[str, Any], console: Console) -> None:
             "per GPU": llm.get("output_tokens_per_sec_per_gpu"),
         }
         lines.append(("tokens/s", [f"{name} {value:,.1f}" for name, value in named.items() if value is not None]))
+        if llm["cached_tokens"] is not None and llm["input_tokens"]:
+            share = 100 * llm["cached_tokens"] / llm["input_tokens"]
+            lines.append(
+                ("cached", [f"{llm['cached_tokens']:,} of {llm['input_tokens']:,} input tokens ({share:.1f} %)"])
+            )
         lines += totals_beside(summary.get("recorded"))
     if (flight := summary["in_flight"]) is not None:
         lines.append(

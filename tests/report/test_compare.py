@@ -157,6 +157,17 @@ def test_one_run_a_side_says_what_its_intervals_lack(tmp_path):
     assert any("how much runs vary among themselves is not in the intervals" in words for words in made["warnings"])
 
 
+def test_what_both_servers_told_stands_side_by_side(tmp_path):
+    left, right = run_of(tmp_path / "a", rows(noisy(1))), run_of(tmp_path / "b", rows(noisy(2)))
+    for run, waits in ((left, 3.0), (right, 900.0)):
+        run.summary["server"] = {"metrics": {"queue_time": {"mean": waits}, "output_tokens": {"total": waits}}}
+    made = compare(Side("A", [left]), Side("B", [right]))
+
+    assert [("output_tokens", "total", 3.0, 900.0), ("queue_time", "mean", 3.0, 900.0)] == sorted(
+        (one["name"], one["statistic"], one["a"], one["b"]) for one in made["servers"]
+    )
+
+
 def test_groups_count_runs_and_not_requests(tmp_path):
     sides = [
         Side(label, [run_of(tmp_path / f"{label}{number}", rows(noisy(10 * at + number, by))) for number in range(3)])

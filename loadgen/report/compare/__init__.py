@@ -11,6 +11,7 @@
     blocks         how time was cut for the bootstrap; None of groups
     shifts         metric, statistic, klass, a, b, shift, low, high, n, p, holm; `primary`: it was named beforehand
     useful         lost, won, p, fell; by class, "" for all
+    servers        name, unit, statistic, a, b: what both sides' servers told, where they were scraped
     transitions    was (A), now (B), requests
     conclusion     kind and sentence
     gates          as in a summary

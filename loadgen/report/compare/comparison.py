@@ -1,6 +1,6 @@
 """The whole comparison of two sides."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
@@ -15,6 +15,7 @@ from loadgen.report.compare.conditions import Difference, conditions, others, se
 from loadgen.report.compare.holm import holm
 from loadgen.report.compare.shifts import SHIFTED, Shift, shifts_of_groups, shifts_of_runs
 from loadgen.report.compare.sides import Run, Side
+from loadgen.report.dialects import SERVER_METRICS
 from loadgen.report.transitions import transitions
 
 PRIMARY = "ttft-p95"
@@ -80,6 +81,7 @@ def compare(
         "primary": primary,
         "shifts": _corrected(found, primary),
         "useful": useful,
+        "servers": list(_servers(a.first.summary, b.first.summary)),
         "transitions": transitions(a.first.measured.offered, b.first.measured.offered)
         if is_single and same["paired"]
         else [],
@@ -148,6 +150,21 @@ def _classes(a: Side, b: Side) -> dict[str, Any]:
         name: {side.label.lower(): of_rows(side.offered.filter(pl.col("class") == name)) for side in (a, b)}
         for name in names
     }
+
+
+def _servers(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What both sides' servers told of the same thing: means of times and gauges, totals of counts."""
+    left, right = (side.get("server", {}).get("metrics", {}) for side in (a, b))
+    for metric in SERVER_METRICS.values():
+        if metric.name in left and metric.name in right:
+            statistic = "total" if metric.kind == "counter" else "mean"
+            yield {
+                "name": metric.name,
+                "unit": metric.unit,
+                "statistic": statistic,
+                "a": left[metric.name][statistic],
+                "b": right[metric.name][statistic],
+            }
 
 
 def _warnings(a: Side, b: Side, blocks: Blocks | None) -> Iterator[str]:

@@ -46,6 +46,9 @@ def write_comparison(made: dict[str, Any], console: Console | None = None) -> No
         console.print()
         console.print(_shifts(made))
         console.print(_explained(made))
+    if made["servers"]:
+        console.print()
+        console.print(_servers(made["servers"]))
     for gate in made["gates"]:
         verdict = "[green]pass[/]" if gate["passed"] else "[bold red]FAIL[/]"
         console.print(f"gate {escape(gate['gate'])}  {verdict}  {escape(gate['words'])}")
@@ -125,6 +128,17 @@ def _shifts(made: dict[str, Any]) -> Table:
             "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}",
             style=style,
         )
+    return table
+
+
+def _servers(told: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("on the servers")
+    for name in ("", "A", "B"):
+        table.add_column(name, justify="right")
+    for one in told:
+        words = f"{one['statistic']}, {one['unit']}"
+        table.add_row(one["name"].replace("_", " "), words, number(one["a"]), number(one["b"]))
     return table
 
 
