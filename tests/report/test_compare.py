@@ -144,6 +144,12 @@ def test_other_conditions_are_refused_and_listed_where_allowed(tmp_path):
     assert "none" == made["conclusion"]["kind"]
 
 
+def test_an_option_that_an_older_run_did_not_know_is_no_difference(tmp_path):
+    made = compared(tmp_path, rows(noisy(1)), rows(noisy(2)), of_b={"check": [], "keep_sessions": False})
+
+    assert ([], []) == (made["conditions"], made["others"])
+
+
 def test_more_than_one_serving_variable_is_warned_of(tmp_path):
     made = compared(tmp_path, rows(noisy(1)), rows(noisy(2)), of_b={"server": {"scheduler": "lifo", "slots": "8"}})
 

@@ -41,6 +41,7 @@ CONDITIONS = {
     "reject_status": "statuses of rejection",
     "accept_missing_end_marker": "end-marker rule",
 }
+_NOTHING: tuple[Any, ...] = (None, False, [], {}, "")
 # What says where and how a run was done, and nothing of what it measured.
 _NEVER = frozenset(
     (
@@ -55,7 +56,7 @@ def conditions(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
     return [
         Difference(words, a["config"].get(name), b["config"].get(name))
         for name, words in CONDITIONS.items()
-        if a["config"].get(name) != b["config"].get(name)
+        if _differ(a["config"].get(name), b["config"].get(name))
     ]
 
 
@@ -73,9 +74,14 @@ def others(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
 
 def _of_each(a: Mapping[str, Any], b: Mapping[str, Any], names: list[str]) -> Iterator[Difference]:
     for name in names:
-        if a.get(name) != b.get(name):
+        if _differ(a.get(name), b.get(name)):
             yield Difference(name, a.get(name), b.get(name))
 
 
+def _differ(a: Any, b: Any) -> bool:
+    """Whether two options differ; one that an older version did not have was not given."""
+    return a != b and (a not in _NOTHING or b not in _NOTHING)
+
+
 def _said(value: Any) -> str:
-    return "not stated" if value in (None, [], {}, "") else str(value)
+    return "not stated" if value in _NOTHING else str(value)

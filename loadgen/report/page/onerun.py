@@ -11,7 +11,7 @@ from loadgen.results.metrics import COMPLETED, METRICS
 
 _LATENCIES = ("ttft", "first_text", "e2e")
 _WORST = 20
-_OUTCOMES_SHOWN = 8
+_OUTCOMES_SHOWN = 7  # there are eight colours
 
 
 def charts(measured: Measured, summary: dict[str, Any]) -> list[Chart]:
@@ -80,12 +80,15 @@ def _over_time(measured: Measured, bins: Bins) -> Iterator[Chart]:
                 "max": bins.line(known, start, value.max()),
             },
         )  # fmt: skip
-    outcomes = rows["outcome"].value_counts(sort=True)["outcome"].to_list()[:_OUTCOMES_SHOWN]
+    outcomes = rows["outcome"].value_counts(sort=True)["outcome"].to_list()
+    shown = {outcome: pl.col("outcome") == outcome for outcome in outcomes[:_OUTCOMES_SHOWN]}
+    if rare := outcomes[_OUTCOMES_SHOWN:]:
+        shown["rarer ones"] = pl.col("outcome").is_in(rare)
     yield Chart(
         id="outcomes", title="Outcomes by when they were due", x_title="s", y_title="requests", x=bins.x, note=each,
         series={
-            outcome: [count or 0 for count in bins.line(rows.filter(pl.col("outcome") == outcome), start, pl.len())]
-            for outcome in outcomes
+            name: [count or 0 for count in bins.line(rows.filter(condition), start, pl.len())]
+            for name, condition in shown.items()
         },
     )  # fmt: skip
     late = rows.filter(pl.col("generator_lateness_ms").is_not_null())
