@@ -195,6 +195,7 @@ def test_the_primary_stands_alone_and_the_others_are_corrected(tmp_path):
     assert ("e2e", "p50") == (primary["metric"], primary["statistic"])
     assert "holm" not in primary
     assert all(one["holm"] >= one["p"] for one in made["shifts"] if not one["primary"])
+    assert not any(one["sure"] for one in made["shifts"])
 
 
 def test_the_same_seed_gives_the_same_intervals(tmp_path):

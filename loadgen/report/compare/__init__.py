@@ -9,7 +9,8 @@
     conditions, serving, others       what differs: name, a, b
     warnings       in words
     blocks         how time was cut for the bootstrap; None of groups
-    shifts         metric, statistic, klass, a, b, shift, low, high, n, p, holm; `primary`: it was named beforehand
+    shifts         metric, statistic, klass, a, b, shift, low, high, n, p, holm; `primary`: it was named beforehand;
+                   `sure`: its interval excludes zero, and its corrected p does not speak against that
     useful         lost, won, p, fell; by class, "" for all
     servers        name, unit, statistic, a, b: what both sides' servers told, where they were scraped
     transitions    was (A), now (B), requests

@@ -19,6 +19,7 @@ from loadgen.report.dialects import SERVER_METRICS
 from loadgen.report.transitions import transitions
 
 PRIMARY = "ttft-p95"
+_SURE = 0.05
 _STATISTICS = ("p50", "p95", "p99")
 
 
@@ -209,4 +210,6 @@ def _corrected(found: Sequence[Shift], primary: str) -> list[dict[str, Any]]:
     explored = [row for row in rows if not row["primary"] and row["p"] is not None]
     for row, p in zip(explored, holm([row["p"] for row in explored]), strict=True):
         row["holm"] = p
+    for row in rows:
+        row["sure"] = (row["low"] > 0 or row["high"] < 0) and row.get("holm", 0.0) < _SURE
     return rows

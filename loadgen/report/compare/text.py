@@ -116,7 +116,7 @@ def _shifts(made: dict[str, Any]) -> Table:
         if shift["metric"] not in _SHOWN or (shift["klass"] and not _is_of_primary(shift, made["primary"])):
             continue
         klass = f"[{shift['klass']}]" if shift["klass"] else ""
-        style = "bold" if shift["primary"] else "green" if shift["high"] < 0 else "red" if shift["low"] > 0 else ""
+        style = "bold" if shift["primary"] else "" if not shift["sure"] else "green" if shift["high"] < 0 else "red"
         p = shift.get("holm", shift["p"])
         table.add_row(
             escape(f"{shift['metric']} {shift['statistic']}{klass}") + (" *" if shift["primary"] else ""),
