@@ -7,12 +7,13 @@ import pytest
 from conftest import loadgen
 from report.browser import CHROMIUM, Browser
 from report.folder import LONG, SHORT, closed, folder_of, stream, unanswered, unsent
+from report.test_replays import replayed, was
 
 from loadgen.cli.judging import Judging
 from loadgen.cli.summary import close_run
 from loadgen.report.compare import Run
 from loadgen.report.page import run_page
-from loadgen.results.record import Record
+from loadgen.results.record import Record, Scrape
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here (apt-get install chromium)")
 SECTIONS = ["verdict", "accounting", "latency", "time", "worst", "stream", "how"]
@@ -92,6 +93,30 @@ def test_what_became_of_everything_is_on_the_page(browser, full_page):
 
     for words in ("completed", "rejected", "interrupted", "unsent", "good", "ttft<80ms", "reset (6)"):
         assert words in text
+
+
+def test_a_replay_shows_what_was_recorded_and_a_scraped_run_what_its_servers_said(browser, tmp_path):
+    now = [stream(0, 0, [100.0, 200.0], place=SHORT), stream(1, 1000, [100.0, 300.0], place=LONG)]
+    told = "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 3\n"
+    scrape = Scrape(
+        at_ns=0, replica="http://127.0.0.1:8000/metrics", failure=None, content_type="text/plain", server=None,
+        body=told.encode(),
+    )  # fmt: skip
+    rundir = replayed(tmp_path / "run", [was(0, [80.0, 180.0]), was(1, [80.0, 280.0])], [*now, scrape], recorded=True)
+    close_run(rundir)
+    run = Run.read(rundir.path)
+    page = tmp_path / "report.html"
+    page.write_text(run_page(run.measured, run.summary), "utf-8")
+    browser.open(page)
+    drawn(browser)
+
+    assert "by 10 % or more for the worse against the recording: ttft p50" in browser.evaluate(
+        "document.getElementById('verdict').innerText"
+    )
+    assert "+25.0 %" in browser.evaluate("document.getElementById('latency').innerText")
+    assert "completed" in browser.evaluate("document.getElementById('accounting').innerText")
+    assert browser.evaluate("document.querySelector('#server canvas') !== null")
+    assert [] == browser.errors
 
 
 def test_a_run_in_which_nothing_was_sent_has_a_page(browser, tmp_path):

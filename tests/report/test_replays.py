@@ -10,13 +10,15 @@ from loadgen.cli.judging import Judging
 from loadgen.cli.summary import close_run
 from loadgen.report.measured import Measured
 from loadgen.results.journal import Journal
-from loadgen.results.record import Row
+from loadgen.results.record import Record, Row
 from loadgen.results.rundir import RunDir
 
 
-def replayed(path: Path, answers: list[Row], now: list[Row], **config: Any) -> RunDir:
+def replayed(path: Path, answers: list[Row], now: list[Record], **config: Any) -> RunDir:
     """A run's folder whose recording had answers; `seq` and `place` of these are theirs in the recording."""
-    rundir = folder_of(path, [*now, closed(9000)], due=[row.seq * 1000 for row in now], length=3000, **config)
+    rundir = folder_of(
+        path, [*now, closed(9000)], due=[row.seq * 1000 for row in now if isinstance(row, Row)], length=3000, **config
+    )
     journal = Journal(rundir.recorded_journal)
     for row in answers:
         journal.append(row)

@@ -38,6 +38,9 @@ def write_comparison(made: dict[str, Any], console: Console | None = None) -> No
         console.print(f"[yellow]note[/] {escape(warning)}")
     console.print()
     console.print(_accounts(made))
+    if made["classes"]:
+        console.print()
+        console.print(_classes(made["classes"]))
     moved = [entry for entry in made["transitions"] if entry["was"] != entry["now"]]
     if moved:
         console.print()
@@ -82,6 +85,19 @@ def _accounts(made: dict[str, Any]) -> Table:
         unit = " ms" if name.endswith("_ms") else ""
         values = ["-" if side[name] is None else f"{number(side[name])}{unit}" for side in (a, b)]
         table.add_row(title, values[0], "", values[1], "", style="dim")
+    return table
+
+
+def _classes(classes: dict[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("class")
+    for name in ("offered", "useful A", "%", "useful B", "%"):
+        table.add_column(name, justify="right")
+    for name, sides in classes.items():
+        cells = []
+        for side in (sides["a"], sides["b"]):
+            cells += [str(side["useful"]), _share(side["useful_pct"])]
+        table.add_row(escape(name), str(sides["a"]["offered"]), *cells)
     return table
 
 
